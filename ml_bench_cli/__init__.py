@@ -1,0 +1,1 @@
+"""The command line `ml-bench`: one file per group of commands."""

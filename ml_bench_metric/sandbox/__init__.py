@@ -1,0 +1,1 @@
+"""Where a candidate runs: one protocol, Docker behind it."""

@@ -1,0 +1,98 @@
+"""How a candidate's container is made: its hardening, its limits, and the prelude that waits for the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ml_bench_metric.sandbox.limits import Limits
+from ml_bench_metric.sandbox.protocol import Job
+
+USER = "1000:1000"
+"""The candidate's user and group: unprivileged, and by number, so that no image has to know a name."""
+
+READY = b"ready\n"
+"""What the prelude says on standard output before it reads the program."""
+
+CONTAINER_LABELS: Mapping[str, str] = {"ml-bench.container": "candidate"}
+
+INSIDE_GRACE_SECONDS = 5.0
+"""How much later than the limit the container ends by itself, should the harness be gone."""
+
+_PROGRAMS = {"bash": "/tmp/ml_bench_candidate.sh", "python": "ml_bench_candidate.py"}
+"""Where the program is stored. A Python program lies in the working folder, as the original judge has it, because
+`sys.path` begins with the program's own folder and candidates import the repository's modules."""
+
+# The container's process 1 is an init, which reaps orphans and cannot be killed from within. Below it runs this, as the
+# candidate's user: it checks what the candidate needs, says READY, takes the program from standard input and becomes
+# `timeout`, the time limit's inner keeper. Until READY only this code has run, so a failure is the image's.
+_PRELUDE = """
+cd -- "$1" || exit 1
+command -v "$2" >/dev/null || { echo "no $2 in the image" >&2; exit 1; }
+: > "$3" || { echo "user $(id -u) cannot write in $PWD" >&2; exit 1; }
+[ -w "${HOME:-/}" ] || export HOME=/tmp
+echo ready
+head -c "$4" > "$3"
+exec timeout --foreground --signal=KILL "$5" "$2" "$3" < /dev/null
+"""
+
+
+def program_bytes(job: Job) -> bytes:
+    """Return the program as stored in the container: UTF-8; what Unicode cannot encode (lone surrogates) as `?`."""
+    return job.program.encode("utf-8", "replace")
+
+
+def create_options(job: Job) -> dict[str, Any]:
+    """Return the arguments of `APIClient.create_container` for a job, but for its image, labels and host options."""
+    arguments = [
+        job.working_folder,
+        job.language,
+        _PROGRAMS[job.language],
+        str(len(program_bytes(job))),
+        f"{job.limits.seconds + INSIDE_GRACE_SECONDS:.3f}",
+    ]
+    return {
+        # An image's own entry point must not get between us and the candidate.
+        "entrypoint": ["bash", "-c", _PRELUDE, "ml-bench"],
+        "command": arguments,
+        "user": USER,
+        "environment": dict(job.variables),
+        "stdin_open": True,
+        # A name that resolves without a network: what looks up its own host (torchrun, MPI) would hang otherwise.
+        "hostname": "localhost",
+    }
+
+
+def host_options(limits: Limits, cpus: tuple[int, ...]) -> dict[str, Any]:
+    """Return the arguments of `APIClient.create_host_config`: what a container may use and do.
+
+    Args:
+        limits: of the candidate.
+        cpus: numbers of the CPUs that it owns; empty: as much time as `limits.cpus` CPUs have, on any of them.
+    """
+    from docker.types import LogConfig, Ulimit
+
+    owned = {"cpuset_cpus": ",".join(map(str, cpus))} if cpus else {"nano_cpus": limits.cpus * 10**9}
+    return {
+        **owned,
+        "network_mode": "none",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "ipc_mode": "private",
+        "init": True,
+        "mem_limit": limits.memory_bytes,
+        # Equal to the memory limit means: no swap at all.
+        "memswap_limit": limits.memory_bytes,
+        # The init and `timeout` are not the candidate's.
+        "pids_limit": limits.processes + 2,
+        "shm_size": limits.shm_bytes,
+        "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={limits.tmp_bytes}"},
+        "ulimits": [
+            Ulimit(name="core", soft=0, hard=0),
+            Ulimit(name="fsize", soft=limits.disk_bytes, hard=limits.disk_bytes),
+        ],
+        # Should the machine itself run short, a candidate goes before anything else.
+        "oom_score_adj": 800,
+        # The engine would store all output on the host otherwise.
+        "log_config": LogConfig(type="none"),
+    }

@@ -1,0 +1,141 @@
+"""The Docker engine: getting a client, saying what is wrong in one line, and sweeping what dead harnesses left."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_bench_metric.sandbox.protocol import SandboxError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+OWNER_LABEL = "ml-bench.owner"
+"""Label of every container of a harness: which process made it, see `owner`."""
+
+CALL_SECONDS = 60
+"""Deadline, in seconds, of every call to the engine that does not wait for a candidate."""
+
+
+def connect() -> DockerClient:
+    """Return a client of the engine that `DOCKER_HOST` names, by default the local one.
+
+    Raises:
+        SandboxError: no engine answers; the message says how to get one.
+    """
+    import docker
+    from docker.errors import DockerException
+
+    host = os.environ.get("DOCKER_HOST", "the local Docker engine")
+    try:
+        client = docker.from_env(version="auto", timeout=CALL_SECONDS, max_pool_size=128)
+    except (DockerException, ValueError) as error:
+        raise SandboxError(
+            f"no answer from {host}: {one_line(error)}. Start Docker (in a checkout: `make engine`), or set "
+            "DOCKER_HOST; `docker info` must work for this user."
+        ) from error
+    return client
+
+
+def one_line(error: BaseException) -> str:
+    """Return an engine's error as one line, its own explanation where it gives one."""
+    explanation = getattr(error, "explanation", None)
+    text = str(explanation or error) or type(error).__name__
+    return " ".join(text.split())
+
+
+def owner() -> str:
+    """Return the label that says which process made a container: machine, boot, PID namespace, process, start time.
+
+    The start time tells a process from a later one of the same number.
+    """
+    pid = os.getpid()
+    return json.dumps({**_machine(), "pid": pid, "started": _started(pid)}, sort_keys=True)
+
+
+def is_dead(label: str) -> bool:
+    """Return True where the process that an owner label names is known to have ended.
+
+    A label of another machine, of another PID namespace or of unknown form is never called dead: engines are shared.
+    """
+    try:
+        found = json.loads(label)
+        pid, started = int(found["pid"]), found["started"]
+        theirs = {key: found[key] for key in ("host", "boot", "namespace")}
+    except (ValueError, TypeError, KeyError):
+        return False
+    ours = _machine()
+    if theirs["host"] != ours["host"] or not ours["boot"]:
+        return False
+    if theirs["boot"] != ours["boot"]:
+        return True
+    if theirs["namespace"] != ours["namespace"]:
+        return False
+    return bool(_started(pid) != started)
+
+
+def sweep(client: DockerClient) -> int:
+    """Remove the containers that ended harnesses of this machine left, and no other; return how many."""
+    removed = 0
+    for found in list_containers(client):
+        if is_dead(found["Labels"].get(OWNER_LABEL, "")):
+            remove_container(client, found["Id"])
+            removed += 1
+    return removed
+
+
+def list_containers(client: DockerClient) -> list[Mapping[str, Any]]:
+    """Return the engine's records of every container, running or not, that a harness made."""
+    try:
+        records = client.api.containers(all=True, filters={"label": OWNER_LABEL})
+    except Exception as error:
+        raise SandboxError(f"the Docker engine could not list its containers: {one_line(error)}") from error
+    return list(records)
+
+
+def remove_container(client: DockerClient, container: str) -> None:
+    """Kill and remove a container and its anonymous volumes; one that is gone, or going, is fine."""
+    from docker.errors import APIError, NotFound
+
+    try:
+        client.api.remove_container(container, v=True, force=True)
+    except NotFound:
+        return
+    except APIError as error:
+        # 409: somebody else is removing it.
+        if error.status_code != 409:
+            raise
+
+
+def _machine() -> dict[str, str]:
+    return {
+        "host": platform.node(),
+        "boot": _read(Path("/proc/sys/kernel/random/boot_id")),
+        "namespace": _namespace(),
+    }
+
+
+def _namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str:
+    """Return a process's start time in clock ticks since boot, empty where there is no such process."""
+    # The command's name may hold blanks and brackets, so fields are counted behind the last bracket; the start time is
+    # field 22 of proc(5)'s stat, the 20th behind the name.
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] != "Z" else ""

@@ -1,0 +1,98 @@
+"""The protocol between the judge and the place where candidates run. Docker stands behind it; others can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol
+
+from ml_bench_metric.sandbox.execution import Execution
+from ml_bench_metric.sandbox.limits import Limits
+from ml_bench_metric.tasks import Language
+
+
+@dataclass(frozen=True)
+class Job:
+    """One candidate to execute: its program, where it runs and what it may use."""
+
+    program: str
+    language: Language
+    image: str
+    """Name or digest of the image."""
+    working_folder: str
+    """Absolute folder in the image."""
+    limits: Limits
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables on top of the image's own; nothing of the host is ever added."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What the place has to give to all candidates together."""
+
+    cpus: tuple[int, ...]
+    """Numbers of its CPUs."""
+    memory_bytes: int
+    description: str
+    """Its kind and version, for the record of a run."""
+    load: float | None = None
+    """Number of processes that ran or waited for a CPU there, mean of the last minute; None where it is not known."""
+
+
+class Prepared(Protocol):
+    """A sandbox made for one job, in which the candidate has not started yet."""
+
+    def run(self) -> Execution:
+        """Run the candidate to its end or a limit, and return what happened.
+
+        Never raises for what a candidate or the engine does: a fault of the sandbox is an `environment_error`. The
+        sandbox is removed in the background afterwards.
+        """
+
+    def discard(self) -> None:
+        """Remove the sandbox without running the candidate."""
+
+
+class Sandbox(Protocol):
+    """A place that executes candidates, each in a fresh copy of its image. Methods may be called from any thread."""
+
+    def image_digest(self, image: str) -> str:
+        """Return the digest `sha256:…` of an image.
+
+        Raises:
+            SandboxError: the engine does not answer, or has no such image; the message says what to do.
+        """
+
+    def capacity(self) -> Capacity:
+        """Return what there is to give.
+
+        Raises:
+            SandboxError: the engine does not answer.
+        """
+
+    def prepare(self, job: Job, cpus: tuple[int, ...] = ()) -> Prepared:
+        """Make the sandbox of a job ahead of its run.
+
+        Args:
+            job: what will run.
+            cpus: numbers of the CPUs that the candidate owns; empty: `job.limits.cpus` of any.
+
+        Raises:
+            SandboxError: the sandbox cannot be made.
+        """
+
+    def close(self) -> None:
+        """Remove every sandbox that is left, and wait until that is done."""
+
+    def __enter__(self) -> Sandbox:
+        """Return self."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+
+
+class SandboxError(RuntimeError):
+    """The sandbox failed, or cannot be had; never the candidate's fault. The message says what to do."""

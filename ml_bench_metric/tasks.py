@@ -1,0 +1,206 @@
+"""Task: one row of the benchmark, typed, with everything the judge derives from it."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+import ml_bench_dataset
+
+Language = Literal["bash", "python"]
+
+_LANGUAGES: Mapping[str, Language] = {"Bash Script": "bash", "Python Code": "python"}
+
+
+class Task(BaseModel):
+    """One row of the data set. Field names and order are the data set's columns; texts are as published."""
+
+    model_config = ConfigDict(frozen=True, ignored_types=(cached_property,))
+
+    github_id: int
+    github: str
+    repo_id: int
+    path: str
+    arguments: str
+    instruction: str
+    oracle: str
+    type: Literal["Bash Script", "Python Code"]
+    id: int
+    prefix_code: str
+    output: str
+    task_id: str
+    repository: str
+    commit: str | None
+    domain: str | None
+    environment: str | None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, object]) -> Task:
+        """Return the task of a row of the data set.
+
+        A row with upstream's eleven columns alone is completed by `ml_bench_dataset.complete_row`.
+
+        Raises:
+            ml_bench_dataset.DataError: a column is missing or has a wrong type or value; the message names it.
+        """
+        return cls.model_validate(ml_bench_dataset.complete_row(row))
+
+    @property
+    def language(self) -> Language:
+        """What runs a candidate of this task: `bash` or `python`."""
+        return _LANGUAGES[self.type]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Upstream's key `(github_id, id)`; `id` alone is not unique."""
+        return (self.github_id, self.id)
+
+    @cached_property
+    def argument_values(self) -> dict[str, object]:
+        """The arguments that the instruction asks for: free-text name -> str, int or float."""
+        return ml_bench_dataset.parse_arguments(self.arguments)
+
+    @property
+    def directory(self) -> str:
+        """Name of the repository's folder below `/workspace`: the last part of its URL, in the case shown there."""
+        return self.github.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
+
+    @property
+    def working_folder(self) -> str:
+        """Absolute folder in the sandbox in which a candidate runs, `/workspace/<directory>[/<path>]`.
+
+        Raises:
+            ml_bench_dataset.DataError: `path` leads out of the repository.
+        """
+        root = posixpath.join("/workspace", self.directory)
+        folder = posixpath.normpath(posixpath.join(root, self.path.strip()))
+        if folder != root and not folder.startswith(root + "/"):
+            raise ml_bench_dataset.DataError(
+                f"task {self.task_id}: column path is {self.path!r}, which leads out of the repository; "
+                "give a folder relative to the repository's root"
+            )
+        return folder
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """Environment variables of the candidate: the `export NAME=value` lines of `prefix_code`.
+
+        The other lines of `prefix_code` install and download; they belong to the image. References to other
+        variables inside a value (`$NAME`, `${NAME}`) are resolved among the lines above it, never from the host.
+        """
+        found: dict[str, str] = {}
+        for name, value in _exports(self.prefix_code):
+            found[name] = _substitute(value, found)
+        return found
+
+
+def _exports(code: str) -> Iterator[tuple[str, str]]:
+    for line in code.splitlines():
+        line = line.strip().removeprefix("$ ").strip()
+        if not line.startswith("export "):
+            continue
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:
+            continue
+        for word in words[1:]:
+            name, equals, value = word.partition("=")
+            if equals and name.isidentifier():
+                yield name, value
+
+
+def _substitute(value: str, known: Mapping[str, str]) -> str:
+    for name, text in known.items():
+        value = value.replace("${" + name + "}", text).replace("$" + name, text)
+    return value
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """The tasks that an evaluation counts, and where they come from."""
+
+    tasks: tuple[Task, ...]
+    split: str
+    origin: str
+    """Where the rows were read: a folder, a file, `sample`, or a Hub repository with its revision."""
+    digest: str
+    """SHA-256 (hex) over the rows, independent of their storage format."""
+    warnings: tuple[str, ...] = ()
+    """What is to be known of the rows, such as a changed upstream."""
+
+    @cached_property
+    def by_id(self) -> dict[str, Task]:
+        """`task_id` -> task."""
+        return {task.task_id: task for task in self.tasks}
+
+    @cached_property
+    def by_key(self) -> dict[tuple[int, int], Task]:
+        """`(github_id, id)` -> task."""
+        return {task.key: task for task in self.tasks}
+
+    @property
+    def repositories(self) -> tuple[str, ...]:
+        """Names of the repositories, in the order of the rows, each once."""
+        return tuple(dict.fromkeys(task.repository for task in self.tasks))
+
+    def only(self, repositories: Iterable[str]) -> TaskSet:
+        """Return the set cut down to some repositories.
+
+        Raises:
+            ml_bench_dataset.DataError: a name is not among those of the set; the message lists them.
+        """
+        wanted = tuple(repositories)
+        for name in wanted:
+            if name not in self.repositories:
+                raise ml_bench_dataset.DataError(
+                    f"no task of split {self.split!r} belongs to repository {name!r}; there are: "
+                    + ", ".join(self.repositories)
+                )
+        tasks = tuple(task for task in self.tasks if task.repository in wanted)
+        return replace(self, tasks=tasks)
+
+
+def load_tasks(source: str | None, split: str, *, revision: str | None = None) -> TaskSet:
+    """Return the tasks of a split.
+
+    Args:
+        source: `sample`, a folder laid out like upstream's Hub repository, a parquet, JSON or JSONL file, or a Hub
+            data set id. None takes the environment variable `ML_BENCH_SOURCE`, else upstream's data set.
+        split: `full`, `quarter`, `id_train`, `ood_train`; `L` and `A` are the default configuration's names for
+            `full` and `quarter`, and the sample's own.
+        revision: of the Hub repository.
+
+    Raises:
+        ml_bench_dataset.DataError: the source or split does not exist, or a row is faulty.
+    """
+    loaded = ml_bench_dataset.read_split(source, split, revision=revision)
+    return TaskSet(
+        tasks=tuple(_usable(row, loaded.origin) for row in loaded.rows),
+        split=split,
+        origin=loaded.origin,
+        digest=loaded.digest,
+        warnings=loaded.warnings,
+    )
+
+
+def _usable(row: Mapping[str, object], origin: str) -> Task:
+    """Return a row's task, all of whose parts can be read: a fault must show now, not hours into a run."""
+    try:
+        task = Task.model_validate(row)
+        _ = task.working_folder, task.argument_values
+    except ml_bench_dataset.DataError:
+        raise
+    except ValidationError as error:
+        fault = error.errors()[0]
+        column = ".".join(map(str, fault["loc"]))
+        raise ml_bench_dataset.DataError(
+            f"{origin}: task {row['task_id']}: column {column} is {fault['input']!r}, which no task can have: "
+            f"{fault['msg']}"
+        ) from error
+    return task

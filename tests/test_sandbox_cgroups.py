@@ -1,0 +1,69 @@
+"""Facts of the kernel are read right from recorded files of both cgroup versions, and never from a stranger's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ml_bench_metric.sandbox.cgroups import CgroupReader, Usage
+
+ID = "4f" * 32
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="ascii")
+
+
+def _reader(tmp_path: Path, memberships: str, container: str = ID) -> CgroupReader:
+    _write(tmp_path / "proc" / "77" / "cgroup", memberships)
+    return CgroupReader(77, container, proc=tmp_path / "proc", mount=tmp_path / "cgroup")
+
+
+V1 = f"11:memory:/docker/{ID}\n5:cpu,cpuacct:/docker/{ID}\n1:name=systemd:/docker/{ID}\n0::/docker/{ID}\n"
+V2 = f"0::/system.slice/docker-{ID}.scope\n"
+
+
+def _v1_files(tmp_path: Path) -> Path:
+    root = tmp_path / "cgroup"
+    _write(root / "memory" / "docker" / ID / "memory.max_usage_in_bytes", "268435456\n")
+    _write(root / "memory" / "docker" / ID / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    _write(root / "cpuacct" / "docker" / ID / "cpuacct.usage", "1500000000\n")
+    return root
+
+
+def test_version_1_is_read(tmp_path: Path) -> None:
+    _v1_files(tmp_path)
+    assert _reader(tmp_path, V1).read() == Usage(cpu_seconds=1.5, peak_memory_bytes=268435456, oom_kills=2)
+
+
+def test_version_2_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "cgroup" / "system.slice" / f"docker-{ID}.scope"
+    _write(folder / "memory.peak", "1048576\n")
+    _write(folder / "memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 1\noom_group_kill 0\n")
+    _write(folder / "cpu.stat", "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n")
+    assert _reader(tmp_path, V2).read() == Usage(cpu_seconds=2.5, peak_memory_bytes=1048576, oom_kills=1)
+
+
+def test_a_kernel_without_a_peak_leaves_it_unknown(tmp_path: Path) -> None:
+    _write(tmp_path / "cgroup" / "system.slice" / f"docker-{ID}.scope" / "cpu.stat", "usage_usec 1000000\n")
+    assert _reader(tmp_path, V2).read() == Usage(cpu_seconds=1.0, peak_memory_bytes=None, oom_kills=0)
+
+
+def test_the_last_values_stay_when_the_container_has_gone(tmp_path: Path) -> None:
+    root = _v1_files(tmp_path)
+    reader = _reader(tmp_path, V1)
+    known = reader.read()
+    (root / "cpuacct" / "docker" / ID / "cpuacct.usage").unlink()
+    (root / "memory" / "docker" / ID / "memory.oom_control").write_text("")
+    assert reader.read() == known
+
+
+def test_a_process_of_the_same_number_on_this_machine_is_not_taken_for_one_on_the_engines(tmp_path: Path) -> None:
+    _v1_files(tmp_path)
+    reader = _reader(tmp_path, V1, container="ab" * 32)
+    assert not reader.found
+    assert reader.read() == Usage()
+
+
+def test_no_process_means_nothing_known(tmp_path: Path) -> None:
+    assert CgroupReader(1, ID, proc=tmp_path, mount=tmp_path).read() == Usage()

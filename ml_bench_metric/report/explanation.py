@@ -1,0 +1,89 @@
+"""Why a candidate got its verdict, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from ml_bench_metric.checks import Checks
+from ml_bench_metric.printable import printable
+from ml_bench_metric.results import RULES, Result
+from ml_bench_metric.sandbox.execution import Execution, Output
+from ml_bench_metric.verdicts import verdict
+
+_MIB = 1024 * 1024
+_WORDS = {True: ("passed", "green"), False: ("failed", "red"), None: ("unknown", "yellow")}
+
+
+def explain(result: Result, console: Console) -> None:
+    """Print everything that explains a candidate's verdicts: both of them, its checks, its program and execution.
+
+    Nothing in the texts of a candidate or of its output can act on the terminal: control characters, also line ends
+    other than a newline, are shown as escapes, and markup is shown as it is.
+    """
+    title = f"{result.task_id}, candidate {result.candidate} ({result.type})"
+    console.print(Text(printable(title), style="bold"), soft_wrap=True)
+    for rule in RULES:
+        found = verdict(result, rule)
+        word, style = _WORDS[found.passed]
+        console.print(Text.assemble(f"  {rule:<11}", (word, style), ": ", found.reason), soft_wrap=True)
+    for label, text in _facts(result):
+        console.print(Text(f"  {label:<11}{printable(text)}"), soft_wrap=True)
+    if result.program is not None:
+        program = result.program
+        _print_block(f"program, {program.bytes:,} bytes", program.text, console)
+        if program.truncated:
+            console.print(Text("  … the rest is in the predictions"))
+    if result.execution is not None:
+        _print_output("stdout", result.execution.stdout, console)
+        _print_output("stderr", result.execution.stderr, console)
+
+
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    yield "answer", f"sha256 {result.candidate_sha256}"
+    yield "extraction", result.extraction
+    for problem in result.problems:
+        yield "problem", problem
+    if result.execution is not None:
+        for rule in RULES:
+            yield "checks", f"{rule}: {_checks(result.checks[rule])}"
+        yield from _execution_facts(result.execution, result.limit_seconds)
+
+
+def _checks(checks: Checks) -> str:
+    arguments = "ok" if checks.arguments else "missing " + (", ".join(checks.missing) or "(not named)")
+    return f"type {'ok' if checks.type else 'wrong'}, arguments {arguments}"
+
+
+def _execution_facts(execution: Execution, limit_seconds: float) -> Iterator[tuple[str, str]]:
+    status = "no exit status" if execution.status is None else f"exit status {execution.status}"
+    yield "outcome", f"{execution.outcome}, {status}" + (f": {execution.reason}" if execution.reason else "")
+    times = execution.times
+    yield (
+        "time",
+        f"run {times.run:.2f} s of {limit_seconds:g} s (queue {times.queue:.2f} s, start {times.start:.2f} s, "
+        f"teardown {times.teardown:.2f} s)",
+    )
+    yield "CPU", "unknown" if execution.cpu_seconds is None else f"{execution.cpu_seconds:.2f} s"
+    peak = execution.peak_memory_bytes
+    memory = "peak unknown" if peak is None else f"peak {peak / _MIB:.1f} MiB"
+    yield "memory", memory + f", {execution.oom_kills} processes killed at the limit"
+    yield "image", execution.image or "unknown"
+
+
+def _print_output(name: str, output: Output, console: Console) -> None:
+    title = f"{name}, {output.bytes:,} bytes"
+    if not output.truncated:
+        _print_block(title, output.head + output.tail, console)
+        return
+    _print_block(f"{title}, its beginning", output.head, console)
+    _print_block(f"{name}, its end", output.tail, console)
+
+
+def _print_block(title: str, text: str, console: Console) -> None:
+    console.print(Text(title, style="bold"))
+    # Only at newlines: splitlines would also break at characters that printable shows.
+    for line in text.removesuffix("\n").split("\n") if text else ():
+        console.print(Text("  | " + printable(line)), soft_wrap=True)

@@ -1,0 +1,379 @@
+"""Summary: from the results of a run to its numbers.
+
+How the numbers are made (they are what people publish, so here is all of it):
+
+- **Denominator.** Every task of the chosen split counts in every mean. A task without a prediction is 0 for every k,
+  and is listed.
+- **n** of a task is the number of its candidates that were judged. Candidates with an environment error, and those that
+  a run cut short never came to, are not among them: they count neither for nor against the model.
+- **c** of a task is the number of its candidates that pass.
+- **Bounds.** `lower` is pass@k if every candidate that was not judged failed, `upper` if every one passed; except that
+  one whose static checks fail can pass under no execution, and fails in both.
+- **Value.** Unbiased: the estimate from n and c, kept within the task's bounds. Ordered: what the first k candidates
+  say. In both, bounds that agree are the value, however few were judged: what is not known cannot change it.
+- **Undefined.** A task that was given fewer than k candidates has no pass@k; then neither has any group that it belongs
+  to: value and bounds are None, never 1. Where only environment errors leave a task without a value (n < k, or an
+  undecided one among the first k), the group's value is None and its bounds stand. It is not averaged over the other
+  tasks: that would be another, unnamed set of tasks, chosen by what failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ml_bench_metric.checks import Checks, Rule
+from ml_bench_metric.pass_at_k import Estimator, Floats, bootstrap_interval, checked_ks, ordered, unbiased
+from ml_bench_metric.results import RULES, JsonRecord, Result
+from ml_bench_metric.sandbox.execution import Outcome, Record
+from ml_bench_metric.tasks import TaskSet
+from ml_bench_metric.verdicts import verdict
+
+OUTCOMES: tuple[str, ...] = (*get_args(Outcome), "no_program")
+"""What `Group.outcomes` counts: the outcomes of executions, and answers without a program."""
+
+CONFIDENCE = 0.95
+"""Confidence of the intervals: bootstrap over tasks, 10,000 resamples, seed 0."""
+
+# What is known of one candidate under one rule.
+_NOT_JUDGED, _FAILED, _PASSED, _NOT_JUDGED_BUT_FAILS = range(4)
+
+
+class PassAtK(Record):
+    """Pass@k of a group of tasks under one rule and one estimator, as shares from 0 to 1."""
+
+    k: int
+    value: float | None
+    """Mean over all tasks of the group; None where a task of it has none."""
+    lower: float | None
+    """What it would be if every candidate that was not judged failed; None where k is larger than a task's list."""
+    upper: float | None
+    """What it would be if every candidate that was not judged, and still can pass, passed."""
+    interval: tuple[float, float] | None
+    """95 % bootstrap interval of `value` over tasks; knows nothing of candidates that were not judged."""
+    short_tasks: int
+    """Tasks whose prediction has fewer than k candidates."""
+    open_tasks: int
+    """Tasks that have no value because of candidates that were not judged."""
+
+
+class Score(Record):
+    """The score of a group of tasks under one rule."""
+
+    passed: int
+    """c: candidates that pass."""
+    pass_at_k: dict[Estimator, tuple[PassAtK, ...]]
+    """One entry per k, ascending."""
+
+
+class Group(Record):
+    """The numbers of some tasks: all, those of a repository, or those of a type."""
+
+    tasks: int
+    missing: int
+    """Tasks without a prediction; failures for every k."""
+    expected: int
+    """Candidates in the predictions."""
+    candidates: int
+    """n: candidates that were judged."""
+    environment_errors: int
+    """Candidates that the sandbox failed; not among n."""
+    pending: int
+    """Candidates that the run has not come to; not among n."""
+    outcomes: dict[str, int]
+    """Candidates by outcome; `no_program`: the answer held none, so nothing ran."""
+    scores: dict[Rule, Score]
+
+
+class Ceiling(Record):
+    """What the references reach in the static checks: no score can be understood without it."""
+
+    passed: int
+    """Tasks whose reference passes the checks that a candidate must pass."""
+    tasks: int
+    share: float
+
+
+class TotalTimes(Record):
+    """Sums over all executions, in seconds."""
+
+    queue: float
+    start: float
+    run: float
+    teardown: float
+    cpu: float
+    """CPU time of the candidates, as far as it is known."""
+    cpu_unknown: int
+    """Executions whose CPU time could not be read."""
+
+
+class Summary(JsonRecord):
+    """The numbers of a run: its `summary.json`. Equal results in any order give equal bytes."""
+
+    split: str
+    origin: str
+    """Where the tasks come from."""
+    digest: str
+    """Of the tasks' rows."""
+    rule: Rule
+    """The rule that leads; numbers of both are here."""
+    estimator: Estimator
+    """The estimator that leads; numbers of both are here."""
+    ks: tuple[int, ...]
+    confidence: float = Field(default=CONFIDENCE)
+    overall: Group
+    repositories: dict[str, Group]
+    types: dict[str, Group]
+    ceiling: dict[Rule, Ceiling] | None
+    """None where the references' checks were not given."""
+    missing: tuple[str, ...]
+    """`task_id` of every task without a prediction."""
+    environment_errors: dict[str, int]
+    """`task_id` -> number of its candidates with an environment error, where there are any."""
+    times: TotalTimes
+
+    def leading(self, group: Group) -> tuple[PassAtK, ...]:
+        """Return a group's pass@k under the rule and the estimator that lead, one entry per k."""
+        return group.scores[self.rule].pass_at_k[self.estimator]
+
+
+def summarise(
+    results: Iterable[Result],
+    tasks: TaskSet,
+    expected: Mapping[str, int],
+    *,
+    ks: Iterable[int] = (1, 2, 5),
+    rule: Rule = "original",
+    estimator: Estimator = "unbiased",
+    reference_checks: Mapping[str, Mapping[Rule, Checks]] | None = None,
+) -> Summary:
+    """Return the numbers of a run. The module's docstring says how they are made.
+
+    Results are taken one at a time and in any order; what is kept of each is three bytes.
+
+    Args:
+        results: at most one per candidate.
+        tasks: all tasks that count.
+        expected: `task_id` -> number of candidates in its prediction; a task that is not there, or has 0, is missing.
+        ks: values of k.
+        rule: which leads; both are computed.
+        estimator: which leads; both are computed.
+        reference_checks: `task_id` -> the checks of its reference, for the ceiling.
+
+    Raises:
+        ValueError: there is no task; a k is no whole number of at least 1; a result or a prediction is of a task that
+            is not among them, is there twice, or is beyond the prediction's candidates; a reference's checks lack.
+    """
+    ks = checked_ks(ks)
+    if not tasks.tasks:
+        raise ValueError(f"split {tasks.split!r} of {tasks.origin} has no task: there is nothing to score")
+    ledger = _Ledger(tasks, expected)
+    for result in results:
+        ledger.add(result)
+    scores = {rule: _scores(ledger.known[rule], ks) for rule in RULES}
+    every = np.arange(len(tasks.tasks))
+    repository = np.array([task.repository for task in tasks.tasks])
+    kind = np.array([task.type for task in tasks.tasks])
+    errors = {
+        task.task_id: found["environment_error"] for task, found in zip(tasks.tasks, ledger.outcomes, strict=True)
+    }
+    return Summary(
+        split=tasks.split,
+        origin=tasks.origin,
+        digest=tasks.digest,
+        rule=rule,
+        estimator=estimator,
+        ks=ks,
+        overall=_group(ledger, scores, every),
+        repositories={name: _group(ledger, scores, every[repository == name]) for name in tasks.repositories},
+        types={name: _group(ledger, scores, every[kind == name]) for name in dict.fromkeys(kind.tolist())},
+        ceiling=_ceiling(tasks, reference_checks) if reference_checks is not None else None,
+        missing=tuple(task.task_id for task in tasks.tasks if not expected.get(task.task_id)),
+        environment_errors={task_id: count for task_id, count in errors.items() if count},
+        times=ledger.times(),
+    )
+
+
+class _Ledger:
+    """What is known so far: for each task a byte per candidate and rule, and counts."""
+
+    def __init__(self, tasks: TaskSet, expected: Mapping[str, int]) -> None:
+        self._index = {task.task_id: index for index, task in enumerate(tasks.tasks)}
+        for task_id in expected:
+            if task_id not in self._index:
+                raise ValueError(f"there is a prediction for {task_id!r}, which is no task of split {tasks.split!r}")
+        self.lengths = [expected.get(task.task_id, 0) for task in tasks.tasks]
+        self.known = {rule: [bytearray(length) for length in self.lengths] for rule in RULES}
+        self._seen = [bytearray(length) for length in self.lengths]
+        self.outcomes: list[Counter[str]] = [Counter() for _ in tasks.tasks]
+        # Whole nanoseconds: unlike that of floats, their sum does not depend on the order.
+        self._nanoseconds: Counter[str] = Counter()
+        self._cpu_unknown = 0
+
+    def add(self, result: Result) -> None:
+        index = self._index.get(result.task_id)
+        if index is None:
+            raise ValueError(f"there is a result for {result.task_id!r}, which is none of the tasks")
+        name = f"candidate {result.candidate} of task {result.task_id}"
+        if result.candidate >= self.lengths[index]:
+            raise ValueError(f"there is a result for {name}, whose prediction has {self.lengths[index]} of them")
+        if self._seen[index][result.candidate]:
+            raise ValueError(f"there are two results for {name}")
+        self._seen[index][result.candidate] = 1
+        outcome = result.execution.outcome if result.execution else "no_program"
+        self.outcomes[index][outcome] += 1
+        for rule in RULES:
+            self.known[rule][index][result.candidate] = _what_is_known(result, rule)
+        self._add_times(result)
+
+    def _add_times(self, result: Result) -> None:
+        if result.execution is None:
+            return
+        times, cpu = result.execution.times, result.execution.cpu_seconds
+        for phase in ("queue", "start", "run", "teardown"):
+            self._nanoseconds[phase] += round(getattr(times, phase) * 1e9)
+        if cpu is None:
+            self._cpu_unknown += 1
+        else:
+            self._nanoseconds["cpu"] += round(cpu * 1e9)
+
+    def times(self) -> TotalTimes:
+        sums = {phase: self._nanoseconds[phase] / 1e9 for phase in ("queue", "start", "run", "teardown", "cpu")}
+        return TotalTimes(**sums, cpu_unknown=self._cpu_unknown)
+
+
+def _what_is_known(result: Result, rule: Rule) -> int:
+    passed = verdict(result, rule).passed
+    if passed is None:
+        return _NOT_JUDGED
+    if result.execution is not None and result.execution.outcome == "environment_error":
+        return _NOT_JUDGED_BUT_FAILS
+    return _PASSED if passed else _FAILED
+
+
+@dataclass(frozen=True)
+class _PerTask:
+    """Pass@k of every task for one k and one estimator; each array has shape (tasks,), NaN where undefined."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+
+@dataclass(frozen=True)
+class _RuleScores:
+    passed: npt.NDArray[np.int64]
+    per_task: dict[Estimator, dict[int, _PerTask]]
+
+
+def _scores(known: Sequence[bytearray], ks: Sequence[int]) -> _RuleScores:
+    counts = np.array([[task.count(state) for state in range(4)] for task in known], dtype=np.int64)
+    undecided, failed, passed = counts[:, _NOT_JUDGED], counts[:, _FAILED], counts[:, _PASSED]
+    given = counts.sum(axis=1)
+    verdicts = [[_AS_VERDICT[state] for state in task] for task in known]
+    per_task: dict[Estimator, dict[int, _PerTask]] = {"unbiased": {}, "ordered": {}}
+    for k in ks:
+        lower, upper = unbiased(given, passed, k), unbiased(given, passed + undecided, k)
+        estimate = np.clip(unbiased(failed + passed, passed, k), lower, upper)
+        per_task["unbiased"][k] = _of_tasks(estimate, lower, upper, given)
+        lower, upper = (
+            ordered([[decided if v is None else v for v in task] for task in verdicts], k) for decided in (False, True)
+        )
+        per_task["ordered"][k] = _of_tasks(ordered(verdicts, k), lower, upper, given)
+    return _RuleScores(passed=passed, per_task=per_task)
+
+
+_AS_VERDICT = {_NOT_JUDGED: None, _FAILED: False, _PASSED: True, _NOT_JUDGED_BUT_FAILS: False}
+
+
+def _of_tasks(value: Floats, lower: Floats, upper: Floats, given: npt.NDArray[np.int64]) -> _PerTask:
+    missing = given == 0
+    value = np.where(lower == upper, lower, value)
+    return _PerTask(*(np.where(missing, 0.0, array) for array in (value, lower, upper)))
+
+
+def _group(ledger: _Ledger, scores: Mapping[Rule, _RuleScores], members: npt.NDArray[np.intp]) -> Group:
+    lengths = [ledger.lengths[index] for index in members]
+    outcomes: Counter[str] = Counter()
+    for index in members:
+        outcomes.update(ledger.outcomes[index])
+    errors = outcomes["environment_error"]
+    return Group(
+        tasks=len(members),
+        missing=lengths.count(0),
+        expected=sum(lengths),
+        candidates=outcomes.total() - errors,
+        environment_errors=errors,
+        pending=sum(lengths) - outcomes.total(),
+        outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES},
+        scores={
+            rule: Score(
+                passed=int(of_rule.passed[members].sum()),
+                pass_at_k={
+                    estimator: tuple(_mean(k, per_task, members) for k, per_task in per_k.items())
+                    for estimator, per_k in of_rule.per_task.items()
+                },
+            )
+            for rule, of_rule in scores.items()
+        },
+    )
+
+
+def _mean(k: int, per_task: _PerTask, members: npt.NDArray[np.intp]) -> PassAtK:
+    value, lower, upper = (array[members] for array in (per_task.value, per_task.lower, per_task.upper))
+    short = int(np.isnan(lower).sum())
+    undefined = int(np.isnan(value).sum())
+    return PassAtK(
+        k=k,
+        value=None if undefined else _exact_mean(value),
+        lower=None if short else _exact_mean(lower),
+        upper=None if short else _exact_mean(upper),
+        interval=None if undefined else bootstrap_interval(value, confidence=CONFIDENCE),
+        short_tasks=short,
+        open_tasks=undefined - short,
+    )
+
+
+def _exact_mean(values: Floats) -> float:
+    # Rounded once, at the end: it depends on no order, equal values give that value, and it stays within its bounds.
+    numbers: list[float] = values.tolist()
+    return mean(numbers)
+
+
+def _ceiling(tasks: TaskSet, checks: Mapping[str, Mapping[Rule, Checks]]) -> dict[Rule, Ceiling]:
+    for task in tasks.tasks:
+        if any(rule not in checks.get(task.task_id, {}) for rule in RULES):
+            raise ValueError(f"the checks of the reference of task {task.task_id} are not given under every rule")
+    count = len(tasks.tasks)
+    passed = {rule: sum(checks[task.task_id][rule].both for task in tasks.tasks) for rule in RULES}
+    return {rule: Ceiling(passed=passed[rule], tasks=count, share=passed[rule] / count) for rule in RULES}
+
+
+class RunningScore:
+    """Pass@1 of what is known so far, for a progress bar: it moves while a run goes on, and is no score to publish."""
+
+    def __init__(self, rule: Rule) -> None:
+        """Start with nothing known under a rule."""
+        self._rule = rule
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._sum = 0.0
+
+    def add(self, result: Result) -> float | None:
+        """Take one more result, and return the mean of c / n over the tasks with a judged candidate; None before any.
+
+        Tasks without a prediction, and candidates with an environment error, are not in it.
+        """
+        execution = result.execution
+        if execution is None or execution.outcome != "environment_error":
+            n, c = self._counts.get(result.task_id, (0, 0))
+            passed = bool(verdict(result, self._rule).passed)
+            self._counts[result.task_id] = (n + 1, c + passed)
+            self._sum += (c + passed) / (n + 1) - (c / n if n else 0.0)
+        return self._sum / len(self._counts) if self._counts else None

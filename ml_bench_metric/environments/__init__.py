@@ -1,0 +1,1 @@
+"""Recipes of the images; building, naming and finding them."""

@@ -1,0 +1,310 @@
+"""One evaluation: every candidate extracted, checked and executed, in parallel, with nothing lost on the way."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from ml_bench_metric.checks import Checks, Rule, check
+from ml_bench_metric.extraction import Extraction, extract
+from ml_bench_metric.predictions import Predictions
+from ml_bench_metric.results import RULES, Program, Result, text_sha256
+from ml_bench_metric.sandbox.execution import Execution, Record, Times
+from ml_bench_metric.sandbox.limits import Limits, original_seconds
+from ml_bench_metric.sandbox.protocol import Job, Prepared, Sandbox, SandboxError
+from ml_bench_metric.tasks import Task, TaskSet
+from ml_bench_metric.workers import Workers
+
+_ATTEMPTS = 2
+"""How often a candidate is tried whose sandbox fails: a passing fault of the engine must not cost a verdict."""
+
+_RETRY_SECONDS = 1.0
+
+_LOOK_SECONDS = 0.2
+"""How often a reader that waits for results looks whether the run is to stop."""
+
+
+class Settings(Record):
+    """What decides on a candidate's execution, apart from its text, its task and its image."""
+
+    extract: Literal["auto", "none"] = "auto"
+    """Whether the program is taken out of the candidate's text, or the text is the program."""
+    seconds: float | None = Field(default=None, gt=0)
+    """Time limit in seconds; None for the original judge's, which depends on the task."""
+    limits: Limits = Limits()
+    """The other limits; its `seconds` do not count."""
+
+    def limits_for(self, task: Task) -> Limits:
+        """Return all limits of a candidate of a task."""
+        seconds = self.seconds if self.seconds is not None else original_seconds(task.github_id, task.language)
+        return self.limits.model_copy(update={"seconds": seconds})
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One answer to a task."""
+
+    task: Task
+    index: int
+    """Its position in the prediction, from 0."""
+    text: str
+
+
+def candidates(predictions: Predictions, tasks: TaskSet) -> Iterator[Candidate]:
+    """Yield the candidates of all predictions in the order of the tasks."""
+    for task in tasks.tasks:
+        prediction = predictions.items.get(task.task_id)
+        for index, text in enumerate(prediction.candidates if prediction else ()):
+            yield Candidate(task, index, text)
+
+
+class Stop:
+    """How a run is asked to end early. Safe to use from a signal handler."""
+
+    def __init__(self) -> None:
+        """Nothing is asked."""
+        self._finish = threading.Event()
+        self._now = threading.Event()
+
+    def ask(self) -> Literal["finish", "now"]:
+        """Ask once to let what runs come to its end, asked again to end at once; return which of them this was."""
+        if self._finish.is_set():
+            self._now.set()
+            return "now"
+        self._finish.set()
+        return "finish"
+
+    @property
+    def finish(self) -> bool:
+        """Whether nothing new is to begin."""
+        return self._finish.is_set()
+
+    @property
+    def now(self) -> bool:
+        """Whether not even what runs is waited for."""
+        return self._now.is_set()
+
+
+class Evaluation:
+    """Executes candidates on some workers and yields a result for each, in the order in which they end.
+
+    Verdicts do not depend on that order: each candidate has its own copy of the image and its own CPUs.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        settings: Settings,
+        image_of: Callable[[Task], str],
+        workers: Workers,
+        *,
+        stop: Stop | None = None,
+    ) -> None:
+        """Say where and how candidates run.
+
+        Args:
+            sandbox: where.
+            settings: how.
+            image_of: name or digest of a task's image. It raises `SandboxError` where there is none: the candidates of
+                that task get an `environment_error`, the others are not concerned.
+            workers: how many at a time.
+            stop: lets somebody else end the run early.
+        """
+        self._sandbox = sandbox
+        self._settings = settings
+        self._image_of = image_of
+        self._workers = workers
+        self._stop = stop or Stop()
+        self._running: set[Prepared] = set()
+        self._lock = threading.Lock()
+        self._abandoned = False
+
+    def run(self, todo: Iterable[Candidate]) -> Iterator[Result]:
+        """Yield a result for each candidate as soon as it is known.
+
+        Closing the iterator, an error in the caller or in a worker, and `Stop` asked twice end what runs at once and
+        leave no container; `Stop` asked once lets what runs come to its end.
+
+        Raises:
+            SandboxError: the engine does not answer any more. Results yielded before stay valid.
+        """
+        began = time.monotonic()
+        # Bounded, so that results wait for a slow reader here instead of gathering in memory.
+        done: _Done = queue.Queue(maxsize=4 * len(self._workers.slots))
+        feed = _Feed(todo)
+        with ThreadPoolExecutor(2 * len(self._workers.slots), thread_name_prefix="ml-bench-worker") as pool:
+            for slot in self._workers.slots:
+                pool.submit(self._work, slot, feed, pool, done, began)
+            working = len(self._workers.slots)
+            try:
+                while working and not self._stop.now:
+                    try:
+                        item = done.get(timeout=_LOOK_SECONDS)
+                    except queue.Empty:
+                        continue
+                    if item is None:
+                        working -= 1
+                    elif isinstance(item, BaseException):
+                        raise item
+                    else:
+                        yield item
+            finally:
+                feed.close()
+                if working:
+                    self._abandon()
+                while working:
+                    working -= done.get() is None
+
+    def _work(self, slot: tuple[int, ...], feed: _Feed, pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
+        """Run candidates one after the other; the next one's sandbox is made while one runs."""
+        upcoming: Future[_Planned] | None = None
+
+        def plan_next() -> Future[_Planned] | None:
+            candidate = None if self._stop.finish else feed.next()
+            return pool.submit(self._plan, candidate, slot, time.monotonic() - began) if candidate else None
+
+        try:
+            upcoming = plan_next()
+            while upcoming is not None and not self._stop.finish:
+                planned = upcoming.result()
+                upcoming = plan_next()
+                done.put(self._result(planned, slot))
+        except BaseException as error:
+            done.put(error)
+        finally:
+            if upcoming is not None:
+                _discard(upcoming)
+            done.put(None)
+
+    def _plan(self, candidate: Candidate, slot: tuple[int, ...], queued: float) -> _Planned:
+        """Do all that can be done before a candidate runs: extraction, checks, its sandbox."""
+        task = candidate.task
+        extraction = extract(candidate.text, task.language, self._settings.extract)
+        planned = _Planned(
+            candidate=candidate,
+            extraction=extraction,
+            checks={rule: check(extraction.program, task, rule) for rule in RULES},
+            queued=queued,
+        )
+        self._prepare(planned, slot)
+        return planned
+
+    def _prepare(self, planned: _Planned, slot: tuple[int, ...]) -> None:
+        task, program = planned.candidate.task, planned.extraction.program
+        if program is None:
+            return
+        planned.prepared, planned.error = None, ""
+        try:
+            job = Job(
+                program=program,
+                language=task.language,
+                image=self._image_of(task),
+                working_folder=task.working_folder,
+                limits=self._settings.limits_for(task),
+                variables=task.variables,
+            )
+            planned.prepared = self._sandbox.prepare(job, slot)
+        except SandboxError as error:
+            planned.error = str(error)
+
+    def _result(self, planned: _Planned, slot: tuple[int, ...]) -> Result:
+        execution = None
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_RETRY_SECONDS)
+                self._prepare(planned, slot)
+            execution = self._execute(planned)
+            if execution is None or execution.outcome != "environment_error" or self._abandoned:
+                break
+            # Raises where the engine is gone: then the run ends, instead of failing everything that is left.
+            self._sandbox.capacity()
+        candidate, program = planned.candidate, planned.extraction.program
+        return Result(
+            task_id=candidate.task.task_id,
+            repository=candidate.task.repository,
+            type=candidate.task.type,
+            candidate=candidate.index,
+            candidate_sha256=text_sha256(candidate.text),
+            program=Program.of(program) if program is not None else None,
+            extraction=planned.extraction.source,
+            checks=planned.checks,
+            limit_seconds=self._settings.limits_for(candidate.task).seconds,
+            execution=execution,
+        )
+
+    def _execute(self, planned: _Planned) -> Execution | None:
+        if planned.extraction.program is None:
+            return None
+        if planned.prepared is None:
+            return Execution(outcome="environment_error", reason=planned.error, times=Times(queue=planned.queued))
+        with self._lock:
+            if self._abandoned:
+                planned.prepared.discard()
+                return Execution(outcome="environment_error", reason="the run was stopped")
+            self._running.add(planned.prepared)
+        try:
+            execution = planned.prepared.run()
+        finally:
+            with self._lock:
+                self._running.discard(planned.prepared)
+        times = execution.times.model_copy(update={"queue": planned.queued})
+        return execution.model_copy(update={"times": times})
+
+    def _abandon(self) -> None:
+        """End what runs, at once: without its container a candidate's run returns."""
+        with self._lock:
+            self._abandoned = True
+            for prepared in self._running:
+                prepared.discard()
+
+
+@dataclass
+class _Planned:
+    """A candidate on its way: what is known before it runs."""
+
+    candidate: Candidate
+    extraction: Extraction
+    checks: dict[Rule, Checks]
+    queued: float
+    prepared: Prepared | None = None
+    error: str = ""
+
+
+_Done = queue.Queue[Result | BaseException | None]
+"""What workers hand to the reader: results, an error that ends the run, and None from each worker that has ended."""
+
+
+class _Feed:
+    """Hands the candidates out to the workers, one at a time."""
+
+    def __init__(self, todo: Iterable[Candidate]) -> None:
+        self._todo = iter(todo)
+        self._lock = threading.Lock()
+        self._open = True
+
+    def next(self) -> Candidate | None:
+        with self._lock:
+            return next(self._todo, None) if self._open else None
+
+    def close(self) -> None:
+        with self._lock:
+            self._open = False
+
+
+def _discard(upcoming: Future[_Planned]) -> None:
+    if upcoming.cancel():
+        return
+    try:
+        planned = upcoming.result()
+    except Exception:
+        # Whatever failed there has made no sandbox that is left.
+        return
+    if planned.prepared is not None:
+        planned.prepared.discard()

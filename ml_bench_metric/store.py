@@ -1,0 +1,195 @@
+"""What a run leaves on disk: a folder with `run.json`, `results.jsonl` (a line per candidate) and `summary.json`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from ml_bench_metric.results import Result
+from ml_bench_metric.summary import Summary
+
+RUN_FILE = "run.json"
+RESULTS_FILE = "results.jsonl"
+SUMMARY_FILE = "summary.json"
+_LOCK_FILE = ".lock"
+
+Identity = Mapping[str, Any]
+"""What must be equal for results to belong to one run: harness version, settings, images, tasks. Plain JSON values."""
+
+
+class RunError(ValueError):
+    """A run's folder cannot be used; the message says why and what to do."""
+
+
+class RunFolder:
+    """The folder of one run, held by one process at a time.
+
+    Results are appended as they are known, so that whatever ends the process, what was computed is there. Of several
+    lines for one candidate the last counts.
+    """
+
+    def __init__(self, path: Path, identity: Identity, about: Mapping[str, Any]) -> None:
+        """Open a run's folder for writing, new or to go on with.
+
+        Args:
+            path: of the folder; made where it does not exist.
+            identity: of this run. A folder that holds another run's results is refused.
+            about: what else is to stand in `run.json`: versions, command, times.
+
+        Raises:
+            RunError: the folder cannot be made, is in use, is no run's folder or holds another run.
+        """
+        self.path = path
+        # JSON has fewer types than Python: what is compared is what would be read back.
+        self._identity = json.loads(json.dumps(identity))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = (path / _LOCK_FILE).open("a", encoding="utf-8")
+        except OSError as error:
+            raise RunError(
+                f"{path} cannot be the folder of a run: {error.strerror or error}; give another --out"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise RunError(f"{path} is in use by another evaluation; wait for it, or give another --out") from error
+        try:
+            self._check_identity()
+            self._results = self._open_results()
+            _write(path / RUN_FILE, json.dumps({"identity": self._identity, **about}, indent=2))
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def append(self, result: Result) -> None:
+        """Store a result; it is in the file, as far as this process is concerned, when this returns."""
+        self._results.write(result.to_json() + "\n")
+        self._results.flush()
+
+    def results(self) -> Iterator[Result]:
+        """Yield the stored results, the last one of each candidate."""
+        return read_results(self.path)
+
+    def write_summary(self, summary: Summary) -> None:
+        """Store the summary, whole or not at all."""
+        _write(self.path / SUMMARY_FILE, summary.to_json(indent=2))
+
+    def close(self) -> None:
+        """Give the folder free."""
+        self._results.close()
+        self._lock.close()
+
+    def __enter__(self) -> RunFolder:
+        """Return self."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _check_identity(self) -> None:
+        if not (self.path / RUN_FILE).exists():
+            strangers = [entry.name for entry in self.path.iterdir() if entry.name != _LOCK_FILE]
+            if strangers:
+                raise RunError(
+                    f"{self.path} holds {sorted(strangers)[0]!r} and no {RUN_FILE}: no run's folder; give another --out"
+                )
+            return
+        stored = read_run(self.path)["identity"]
+        # What only one of them knows, such as an image that was missing before, does not contradict.
+        differing = sorted(key for key in stored.keys() & self._identity if stored[key] != self._identity[key])
+        if differing:
+            name = differing[0]
+            raise RunError(
+                f"{self.path} holds results of another run: {', '.join(differing)} differ ({name} was "
+                f"{stored[name]!r}, now {self._identity[name]!r}); give another --out, or the same settings to "
+                "go on"
+            )
+
+    def _open_results(self) -> IO[str]:
+        path = self.path / RESULTS_FILE
+        _cut_torn_line(path)
+        return path.open("a", encoding="utf-8", newline="\n")
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return what `run.json` of a run says.
+
+    Raises:
+        RunError: there is none, or it is damaged.
+    """
+    path = folder / RUN_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {**found, "identity": dict(found["identity"])}
+    except FileNotFoundError as error:
+        raise RunError(f"{folder} is no run's folder: it has no {RUN_FILE}") from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(f"{path} cannot be read ({error}); give another --out") from error
+
+
+def read_results(folder: Path) -> Iterator[Result]:
+    """Yield the results of a run in the order in which they became known; of several for one candidate, the last.
+
+    Raises:
+        RunError: a line is no result; the message names it.
+    """
+    path = folder / RESULTS_FILE
+    # Twice through the file, so that only a number per candidate is kept in memory.
+    last = {(result.task_id, result.candidate): number for number, result in _numbered_results(path)}
+    for number, result in _numbered_results(path):
+        if last[result.task_id, result.candidate] == number:
+            yield result
+
+
+def _numbered_results(path: Path) -> Iterator[tuple[int, Result]]:
+    if not path.exists():
+        return
+    with path.open(encoding="ascii", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield number, Result.from_json(line)
+            except ValueError as error:
+                reason = str(error).splitlines()[0]
+                raise RunError(
+                    f"{path}:{number}: no result of this version ({reason}); remove the line to have that candidate "
+                    "run again"
+                ) from error
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file so that a reader finds the old one or the new one, never a half."""
+    draft = path.with_name(path.name + ".new")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Remove a last line without its end: the process was ended while it wrote, and that candidate runs again."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        position = size
+        while position > 0:
+            begin = max(0, position - 65536)
+            file.seek(begin)
+            newline = file.read(position - begin).rfind(b"\n")
+            if newline >= 0:
+                file.truncate(begin + newline + 1)
+                return
+            position = begin
+        file.truncate(0)

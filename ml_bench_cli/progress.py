@@ -1,0 +1,72 @@
+"""The live view of an evaluation: a bar with a running score on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ml_bench_metric.checks import Rule
+    from ml_bench_metric.results import Result
+
+_LINE_SECONDS = 30.0
+"""How often a line is written where there is no terminal, in seconds."""
+
+
+class EvaluationProgress:
+    """Counts results, and shows how far an evaluation is and what its score looks like so far."""
+
+    def __init__(self, console: Console, total: int, rule: Rule, *, visible: bool) -> None:
+        """Show nothing yet.
+
+        Args:
+            console: where to show it.
+            total: number of candidates to execute.
+            rule: of the running score.
+            visible: whether to show anything at all.
+        """
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        from ml_bench_metric.summary import RunningScore
+
+        self._console = console
+        self._total = total
+        self._score = RunningScore(rule)
+        self._lines = visible and not console.is_terminal and total > 0
+        self._done = 0
+        self._next_line = time.monotonic() + _LINE_SECONDS
+        self._bar = Progress(
+            TextColumn("candidates"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[score]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not (visible and console.is_terminal and total > 0),
+        )
+        self._task = self._bar.add_task("", total=total, score="")
+
+    def advance(self, result: Result) -> None:
+        """Take the next result."""
+        self._done += 1
+        score = self._score.add(result)
+        shown = "" if score is None else f"pass@1 so far {100 * score:.1f} %"
+        self._bar.update(self._task, advance=1, score=shown)
+        now = time.monotonic()
+        if self._lines and (now >= self._next_line or self._done == self._total):
+            self._next_line = now + _LINE_SECONDS
+            self._console.print(f"{self._done} of {self._total} candidates, {shown or 'no score yet'}")
+
+    def __enter__(self) -> EvaluationProgress:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bar as it is."""
+        self._bar.stop()

@@ -1,0 +1,199 @@
+"""Pass@k of candidates given as Python values: what stands behind the `evaluate` module."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from ml_bench_metric import judge
+from ml_bench_metric.checks import Rule
+from ml_bench_metric.evaluation import Settings
+from ml_bench_metric.pass_at_k import Estimator, checked_ks
+from ml_bench_metric.predictions import Prediction, Predictions
+from ml_bench_metric.results import RULES, Result
+from ml_bench_metric.sandbox import docker_engine
+from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
+from ml_bench_metric.sandbox.protocol import SandboxError
+from ml_bench_metric.summary import Group, Summary
+from ml_bench_metric.tasks import Task, TaskSet, load_tasks
+from ml_bench_metric.verdicts import verdict
+from ml_bench_metric.workers import allot
+
+Reference = str | Mapping[str, object]
+"""A `task_id`, or a row of the data set."""
+
+
+def checked_row(prediction: object, reference: object, row: int) -> tuple[list[str], str]:
+    """Return one row of input in its stored form: a list of texts, and a `task_id` or the JSON of a row.
+
+    Raises:
+        ValueError: the row is none; the message names it and what is wrong.
+    """
+    if isinstance(prediction, str) or not isinstance(prediction, Iterable):
+        raise ValueError(
+            f"predictions[{row}] is {_shown(prediction)}; give a list of candidates, each a string: [[first, …], …]"
+        )
+    candidates = list(prediction)
+    for position, candidate in enumerate(candidates):
+        if not isinstance(candidate, str):
+            raise ValueError(f"predictions[{row}][{position}] is {_shown(candidate)}; a candidate is a string")
+    # Arrow, which stores the rows, has only text that UTF-8 can hold: lone surrogates become question marks.
+    texts = [candidate.encode("utf-8", "replace").decode("utf-8") for candidate in candidates]
+    if isinstance(reference, Mapping):
+        try:
+            return texts, json.dumps(dict(reference))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"references[{row}] is no row of the data set: {error}") from error
+    if isinstance(reference, str):
+        return texts, str(reference)
+    raise ValueError(f"references[{row}] is {_shown(reference)}; give a task_id, or a row of the data set as a dict")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{text[:60]}{'…' if len(text) > 60 else ''} ({type(value).__name__})"
+
+
+def compute(
+    predictions: Sequence[Sequence[str]],
+    references: Sequence[str],
+    *,
+    k: Sequence[int] = (1, 2, 5),
+    rule: Rule = "original",
+    estimator: Estimator = "unbiased",
+    extract: Literal["auto", "none"] = "auto",
+    num_workers: int | None = None,
+    timeout: float | None = None,
+    image: str | None = None,
+    tasks: str | None = None,
+    split: str = "L",
+) -> dict[str, Any]:
+    """Execute candidates and return Pass@k, as the `evaluate` module documents it.
+
+    Args:
+        predictions: a list of candidates per task.
+        references: per task a `task_id`, or the JSON of a row; as `checked_row` returns them.
+        k: values of k.
+        rule: `original` or `strict`.
+        estimator: `unbiased`, or `ordered` as in the paper.
+        extract: whether programs are taken out of the candidates' texts (`auto`), or are the texts (`none`).
+        num_workers: candidates at a time; None for as many as fit.
+        timeout: time limit in seconds; None for the original judge's.
+        image: runs everything; None for the images that `ml-bench images build` made.
+        tasks: where `task_id`s are looked up, see `load_tasks`.
+        split: in which split.
+
+    Raises:
+        ValueError: an argument or a row cannot be used; nothing was executed.
+        SandboxError: no engine answers, or no image is there for any task.
+    """
+    ks = checked_ks(k)
+    if rule not in RULES:
+        raise ValueError(f"rule is {rule!r}; give one of {', '.join(RULES)}")
+    if estimator not in get_args(Estimator):
+        raise ValueError(f"estimator is {estimator!r}; give one of {', '.join(get_args(Estimator))}")
+    if len(predictions) != len(references):
+        raise ValueError(
+            f"there are {len(predictions)} predictions and {len(references)} references; give one for each"
+        )
+    if not references:
+        raise ValueError("there is no row: nothing can be scored")
+    chosen = _tasks_of(references, tasks, split)
+    found = Predictions(
+        items={
+            task.task_id: Prediction(task_id=task.task_id, candidates=tuple(texts), where=f"predictions[{row}]")
+            for row, (task, texts) in enumerate(zip(chosen.tasks, predictions, strict=True))
+            if texts
+        },
+        problems=[],
+    )
+    settings = Settings(extract=extract, seconds=timeout)
+    judgement = judge.Judgement(found, chosen, settings)
+    with DockerSandbox() as sandbox:
+        docker_engine.sweep(sandbox.client)
+        used = [task.repository for task in chosen.tasks if task.task_id in found.items]
+        images = judge.find_images(sandbox, list(dict.fromkeys(used)), image)
+        if images.missing and not images.digests:
+            raise SandboxError("nothing can be executed: " + "; ".join(images.missing.values()))
+        workers = allot(num_workers, settings.limits, sandbox.capacity())
+        for _ in judgement.execute(judgement.todo(), sandbox, images, workers):
+            pass
+    summary = judgement.summary(ks=ks, rule=rule, estimator=estimator)
+    return _as_dict(summary, judgement.results())
+
+
+def _tasks_of(references: Sequence[str], source: str | None, split: str) -> TaskSet:
+    known: TaskSet | None = None
+    found: list[Task] = []
+    rows: dict[str, int] = {}
+    for row, reference in enumerate(references):
+        if reference.lstrip().startswith("{"):
+            try:
+                task = Task.from_row(json.loads(reference))
+            except ValueError as error:
+                raise ValueError(f"references[{row}] is no row of the data set: {error}") from error
+        else:
+            known = known or load_tasks(source, split)
+            if reference not in known.by_id:
+                raise ValueError(
+                    f"references[{row}] is {reference!r}, which is no task of split {split!r} of {known.origin}; "
+                    "give tasks= and split=, or the row itself"
+                )
+            task = known.by_id[reference]
+        if task.task_id in rows:
+            raise ValueError(
+                f"references[{row}] is task {task.task_id!r}, as is references[{rows[task.task_id]}]; "
+                "give all candidates of a task in one row"
+            )
+        rows[task.task_id] = row
+        found.append(task)
+    digest = hashlib.sha256(json.dumps([task.model_dump() for task in found]).encode()).hexdigest()
+    origin = known.origin if known else "rows"
+    return TaskSet(tasks=tuple(found), split=split, origin=origin, digest=digest)
+
+
+def _as_dict(summary: Summary, results: Iterable[Result]) -> dict[str, Any]:
+    details: dict[str, list[dict[str, Any]]] = {}
+    for result in sorted(results, key=lambda result: (result.task_id, result.candidate)):
+        found = verdict(result, summary.rule)
+        execution = result.execution
+        details.setdefault(result.task_id, []).append(
+            {
+                "candidate": result.candidate,
+                "passed": found.passed,
+                "reason": found.reason,
+                "outcome": execution.outcome if execution else "no_program",
+                "status": execution.status if execution else None,
+                "seconds": execution.times.run if execution else None,
+            }
+        )
+    return {
+        **_numbers(summary, summary.overall),
+        "rule": summary.rule,
+        "estimator": summary.estimator,
+        "ceiling": summary.ceiling[summary.rule].share if summary.ceiling else None,
+        "missing": list(summary.missing),
+        "repositories": {name: _numbers(summary, group) for name, group in summary.repositories.items()},
+        "types": {name: _numbers(summary, group) for name, group in summary.types.items()},
+        "details": details,
+    }
+
+
+def _numbers(summary: Summary, group: Group) -> dict[str, Any]:
+    scores = summary.leading(group)
+    return {
+        **{f"pass@{score.k}": score.value for score in scores if score.value is not None},
+        "intervals": {f"pass@{score.k}": list(score.interval) for score in scores if score.interval is not None},
+        "bounds": {
+            f"pass@{score.k}": [score.lower, score.upper]
+            for score in scores
+            if score.lower is not None and score.upper is not None
+        },
+        "tasks": group.tasks,
+        "candidates": group.candidates,
+        "passed": group.scores[summary.rule].passed,
+        "missing_predictions": group.missing,
+        "environment_errors": group.environment_errors,
+    }

@@ -1,0 +1,127 @@
+# `evaluate.load` copies this file and reads its imports line by line: one module a line, no comment behind it, and
+# nothing of this package above the functions, since the copy must load where only `evaluate` is installed.
+"""Pass@k of ML-Bench as an `evaluate` module: a thin face over `ml_bench_metric.compute`."""
+
+from typing import Any, Literal
+
+import datasets
+import evaluate
+
+_DESCRIPTION = """
+Pass@k of ML-Bench: every candidate, a bash or Python program that uses a machine-learning repository, is executed in a
+fresh container of that repository's environment. Needs a Docker engine and the package ml-bench.
+"""
+
+_CITATION = """
+@article{tang2023mlbench,
+  title={ML-Bench: Evaluating Large Language Models and Agents for Machine Learning Tasks on Repository-Level Code},
+  author={Tang, Xiangru and others},
+  journal={arXiv preprint arXiv:2311.09835},
+  year={2023}
+}
+"""
+
+_INPUTS = """
+Args:
+    predictions: per task a list of candidates, each a string.
+    references: per task its `task_id`, or its row of the data set as a dict.
+    k: values of k; one that is larger than a task's number of candidates is absent from the result.
+    rule: `original` (the paper's: still running at the limit passes) or `strict`.
+    estimator: `unbiased`, or `ordered` (the paper's: one of the first k passes).
+    extract: `auto` takes the program out of a model's text, `none` takes the text as the program.
+    num_workers: candidates at a time; by default as many as the machine has CPUs and memory for.
+    timeout: time limit per candidate in seconds; by default the original judge's (10 s, few exceptions).
+    image: a Docker image that runs everything; by default those that `ml-bench images build` made.
+    tasks: where a `task_id` is looked up: `sample`, a folder, a file or a Hub data set; by default upstream's.
+    split: in which split of it.
+Returns:
+    dict: `pass@<k>` (float, 0 to 1) for each k that is defined; `intervals` (95 % bootstrap over tasks) and `bounds`
+    (all candidates that the sandbox failed count as failed, or as passed); `tasks`, `candidates` (n), `passed` (c),
+    `missing_predictions`, `environment_errors`; `ceiling` (share of references that pass the static checks);
+    `repositories` and `types` with the same numbers each; `details` (`task_id` -> a dict per candidate).
+Raises:
+    ValueError: an argument or a row cannot be used; it is named, and nothing was executed.
+Examples:
+    >>> import evaluate
+    >>> import ml_bench_metric
+    >>> metric = evaluate.load(ml_bench_metric.path())
+    >>> candidates = ["python train.py --dataset grid --loss lsgan --quiet", "python train.py --dataset grid"]
+    >>> results = metric.compute(predictions=[candidates], references=["tiny-gan/3"], k=[1, 2, 5], tasks="sample")
+    >>> results["pass@1"], results["pass@2"], "pass@5" in results
+    (0.5, 1.0, False)
+    >>> [detail["reason"] for detail in results["details"]["tiny-gan/3"]]
+    ['exit status 0', 'arguments missing: loss=lsgan']
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS)
+class MLBench(evaluate.Metric):
+    """The metric; `evaluate` shows the texts above as its documentation."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_INPUTS,
+            features=datasets.Features(
+                {"predictions": datasets.Sequence(datasets.Value("string")), "references": datasets.Value("string")}
+            ),
+            homepage="https://arxiv.org/abs/2311.09835",
+        )
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **unknown: Any) -> None:
+        """Add one task's candidates."""
+        self.add_batch(predictions=[prediction], references=[reference], **unknown)
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **unknown: Any) -> None:
+        """Add the candidates of some tasks. Every row is checked, since `evaluate` looks at the first one alone."""
+        if unknown:
+            raise ValueError(f"unknown input {sorted(unknown)[0]!r}; the inputs are predictions and references")
+        if predictions is None or references is None:
+            raise ValueError("give predictions and references")
+        if len(predictions) != len(references):
+            raise ValueError(
+                f"there are {len(predictions)} predictions and {len(references)} references; give one for each"
+            )
+        checked_row = _judge().checked_row
+        rows = [checked_row(*pair, row) for row, pair in enumerate(zip(predictions, references, strict=True))]
+        super().add_batch(predictions=[texts for texts, _ in rows], references=[reference for _, reference in rows])
+
+    def _compute(
+        self,
+        predictions: list[list[str]],
+        references: list[str],
+        k: Any = (1, 2, 5),
+        rule: Literal["original", "strict"] = "original",
+        estimator: Literal["unbiased", "ordered"] = "unbiased",
+        extract: Literal["auto", "none"] = "auto",
+        num_workers: int | None = None,
+        timeout: float | None = None,
+        image: str | None = None,
+        tasks: str | None = None,
+        split: str = "L",
+    ) -> dict[str, Any]:
+        result: dict[str, Any] = _judge().compute(
+            predictions,
+            references,
+            k=k,
+            rule=rule,
+            estimator=estimator,
+            extract=extract,
+            num_workers=num_workers,
+            timeout=timeout,
+            image=image,
+            tasks=tasks,
+            split=split,
+        )
+        return result
+
+
+def _judge() -> Any:
+    try:
+        import ml_bench_metric.compute
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("ml_bench_metric", "ml_bench_dataset"):
+            raise
+        raise ImportError("this metric executes candidates with the package ml-bench: pip install ml-bench") from error
+    return ml_bench_metric.compute

@@ -1,0 +1,246 @@
+"""The commands do what their help says: right exit status, one clear line for bad input, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ml_bench_sample
+from ml_bench_metric.sandbox.docker_engine import list_containers
+from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
+from ml_bench_metric.store import read_results
+
+COMMAND = [sys.executable, "-c", "from ml_bench_cli.main import main; main()"]
+
+
+def _run(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100", **environment},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def _predictions(folder: Path, *rows: object) -> Path:
+    path = folder / "predictions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def bash_task() -> str:
+    return _first_task("Bash Script")
+
+
+def _first_task(kind: str) -> str:
+    with (ml_bench_sample.path() / "tasks_l.jsonl").open(encoding="utf-8") as lines:
+        return next(str(row["task_id"]) for row in map(json.loads, lines) if row["type"] == kind)
+
+
+def test_help_loads_no_heavy_library(tmp_path: Path) -> None:
+    program = (
+        "import sys\nsys.argv = ['ml-bench', '--help']\n"
+        "from ml_bench_cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'datasets', 'evaluate', 'docker', 'numpy', 'pyarrow', 'pandas', 'huggingface_hub', 'pydantic'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "evaluate" in done.stdout
+
+
+def test_tasks_lists_every_task_and_shows_one(tmp_path: Path, bash_task: str) -> None:
+    listed = _run("tasks", "--tasks", "sample", cwd=tmp_path)
+    assert listed.returncode == 0
+    assert bash_task in listed.stdout
+    shown = _run("tasks", bash_task, "--tasks", "sample", cwd=tmp_path)
+    assert "instruction" in shown.stdout and "/workspace/" in shown.stdout
+    rows = [json.loads(line) for line in _run("tasks", "--json", "--tasks", "sample", cwd=tmp_path).stdout.splitlines()]
+    assert rows[0]["task_id"] == bash_task
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tasks", "no/1", "--tasks", "sample"], "has no task 'no/1'"),
+        (["tasks", "--tasks", "sample", "--split", "full"], "full"),
+        (["tasks", "--tasks", "no-such-folder/"], "no-such-folder"),
+        (["tasks", "--tasks", "sample", "--repositories", "dgl"], "dgl"),
+        (["check", "missing.jsonl", "--tasks", "sample"], "missing.jsonl"),
+        (["evaluate", "missing.jsonl", "--tasks", "sample"], "missing.jsonl"),
+        (["evaluate", "--tasks", "sample"], "--references"),
+        (["evaluate", "p.jsonl", "--references", "--tasks", "sample"], "not both"),
+        (["evaluate", "p.jsonl", "--k", "1,x"], "1,2,5"),
+        (["evaluate", "p.jsonl", "--k", "0"], "starts at 1"),
+        (["evaluate", "p.jsonl", "--limit-memory", "much"], "512m"),
+        (["evaluate", "p.jsonl", "--limit-memory", "1k"], "memory_bytes"),
+        (["evaluate", "p.jsonl", "--workers", "0"], "workers"),
+        (["show", "nowhere", "a/1"], "nowhere"),
+    ],
+)
+def test_bad_input_is_named_and_exits_with_2(tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "p.jsonl").write_text("")
+    done = _run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_no_engine_exits_with_3_and_says_what_to_do(tmp_path: Path, bash_task: str) -> None:
+    path = _predictions(tmp_path, {"task_id": bash_task, "output": ["exit 0"]})
+    done = _run("evaluate", path, "--tasks", "sample", cwd=tmp_path, DOCKER_HOST="tcp://127.0.0.1:1")
+    assert done.returncode == 3
+    assert "DOCKER_HOST" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_check_counts_and_reports_without_an_engine(tmp_path: Path, bash_task: str) -> None:
+    path = _predictions(tmp_path, {"task_id": bash_task, "output": ["nothing"]}, {"task_id": "no/1", "output": ["x"]})
+    done = _run("check", path, "--tasks", "sample", "--json", cwd=tmp_path, DOCKER_HOST="tcp://127.0.0.1:1")
+    report = json.loads(done.stdout)
+    assert report["candidates"] == 1
+    assert [task for task in report["unknown_tasks"] if "no/1" in str(task)]
+    assert _run("check", path, "--tasks", "sample", "--strict-input", cwd=tmp_path).returncode == 2
+
+
+def test_a_terminal_that_is_not_utf8_is_no_reason_to_crash(tmp_path: Path, bash_task: str) -> None:
+    done = _run(
+        "tasks", bash_task + "\u2026", "--tasks", "sample", cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0"
+    )
+    assert done.returncode == 2
+    assert "\\u2026" in done.stderr
+
+
+@pytest.mark.docker
+def test_evaluate_keeps_results_goes_on_and_shows_why(tmp_path: Path, bash_task: str, sample_image: str) -> None:
+    options = ["--tasks", "sample", "--k", "1,2", "--extract", "none", "--out", tmp_path / "run", "--limit-time", 20]
+    first = _run(
+        "evaluate", _predictions(tmp_path, {"task_id": bash_task, "output": ["exit 7"]}), *options, cwd=tmp_path
+    )
+    assert first.returncode == 0, first.stderr
+    path = _predictions(
+        tmp_path, {"task_id": bash_task, "output": ["exit 7", "exit 8"]}, {"task_id": "no/1", "output": "x"}
+    )
+    second = _run("evaluate", path, *options, "--json", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert "1 of 2 candidates have a result" in second.stderr
+    assert "predictions.jsonl:2" in second.stderr
+    summary = json.loads(second.stdout)
+    assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["overall"]["candidates"] == 2
+    assert len((tmp_path / "run" / "results.jsonl").read_text().splitlines()) == 2
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert all(value.startswith("sha256:") for key, value in run["identity"].items() if key.startswith("image of"))
+    shown = _run("show", tmp_path / "run", bash_task, "--candidate", "1", cwd=tmp_path)
+    assert "exit status 8" in shown.stdout
+    assert _run("show", tmp_path / "run", "no/1", cwd=tmp_path).returncode == 2
+    other = _run("evaluate", path, *options[:-1], 19, cwd=tmp_path)
+    assert other.returncode == 2 and "another run" in other.stderr
+
+
+@pytest.mark.docker
+def test_another_repository_of_the_split_is_left_out_and_no_fault(tmp_path: Path, sample_image: str) -> None:
+    rows = [{"task_id": name, "output": ["exit 0"]} for name in ("tiny-gan/1", "tiny-text/24")]
+    options = ["--tasks", "sample", "--repositories", "tiny-text", "--strict-input", "--k", "1", "--json"]
+    done = _run("evaluate", _predictions(tmp_path, *rows), *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["overall"]["candidates"] == 1
+    assert list(summary["repositories"]) == ["tiny-text"]
+
+
+@pytest.mark.docker
+def test_strict_input_stops_before_anything_runs(tmp_path: Path, bash_task: str, sample_image: str) -> None:
+    path = _predictions(tmp_path, {"task_id": bash_task, "output": ["exit 0"]}, {"task_id": "no/1", "output": ["x"]})
+    done = _run("evaluate", path, "--tasks", "sample", "--strict-input", "--out", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert not (tmp_path / "run" / "results.jsonl").exists()
+
+
+@pytest.mark.docker
+def test_an_image_that_does_not_exist_exits_with_3(tmp_path: Path, bash_task: str) -> None:
+    path = _predictions(tmp_path, {"task_id": bash_task, "output": ["exit 0"]})
+    done = _run("evaluate", path, "--tasks", "sample", "--image", "no/such:image", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "no/such:image" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.fixture()
+def long_run(tmp_path: Path, bash_task: str, sample_image: str) -> Iterator[subprocess.Popen[str]]:
+    path = _predictions(tmp_path, {"task_id": bash_task, "output": [f"sleep 2; exit {i}" for i in range(40)]})
+    options = ["--tasks", "sample", "--extract", "none", "--out", str(tmp_path / "run"), "--k", "1"]
+    process = subprocess.Popen(
+        [*COMMAND, "evaluate", str(path), *options],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def _wait_for_results(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        path = folder / "results.jsonl"
+        if path.exists() and path.read_text().count("\n") >= count:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{folder} has not got {count} results")
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_keeps_what_is_known_and_leaves_nothing(
+    times: int, long_run: subprocess.Popen[str], tmp_path: Path, docker_sandbox: DockerSandbox
+) -> None:
+    _wait_for_results(tmp_path / "run", 2)
+    for _ in range(times):
+        long_run.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    _, errors = long_run.communicate(timeout=30)
+    assert long_run.returncode == 130, errors
+    assert "the same command goes on" in errors
+    assert "Traceback" not in errors
+    known = list(read_results(tmp_path / "run"))
+    assert 2 <= len(known) < 40
+    assert all(r.execution and r.execution.outcome == "exited" for r in known)
+    labels = [record["Labels"]["ml-bench.owner"] for record in list_containers(docker_sandbox.client)]
+    assert not [label for label in labels if f'"pid": {long_run.pid},' in label]
+
+
+@pytest.mark.docker
+def test_a_killed_harness_loses_nothing_and_the_next_run_sweeps_what_it_left(
+    long_run: subprocess.Popen[str], tmp_path: Path, docker_sandbox: DockerSandbox
+) -> None:
+    _wait_for_results(tmp_path / "run", 1)
+    long_run.kill()
+    long_run.communicate()
+    known = len(list(read_results(tmp_path / "run")))
+    left = [
+        r for r in list_containers(docker_sandbox.client) if f'"pid": {long_run.pid},' in r["Labels"]["ml-bench.owner"]
+    ]
+    assert left
+    path = _predictions(tmp_path, {"task_id": _first_task("Bash Script"), "output": ["sleep 2; exit 0"]})
+    options = ["--tasks", "sample", "--extract", "none", "--out", tmp_path / "run", "--k", "1"]
+    again = _run("evaluate", path, *options, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert f"removed {len(left)} containers" in again.stderr
+    assert len(list(read_results(tmp_path / "run"))) >= known
+    assert not [
+        r for r in list_containers(docker_sandbox.client) if f'"pid": {long_run.pid},' in r["Labels"]["ml-bench.owner"]
+    ]

@@ -1,0 +1,138 @@
+"""`compute` refuses what it cannot use before anything runs, and returns plain values that mean what they say."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ml_bench_metric
+from ml_bench_metric.compute import checked_row, compute
+from ml_bench_metric.tasks import load_tasks
+
+GOOD = "python train.py --dataset grid --loss lsgan --quiet"
+
+
+@pytest.mark.parametrize(
+    ("prediction", "message"),
+    [
+        ("python train.py", r"predictions\[3\]"),
+        (None, r"predictions\[3\] is None"),
+        (5, r"predictions\[3\]"),
+        (["a", 3], r"predictions\[3\]\[1\] is 3"),
+        ([["a"]], r"predictions\[3\]\[0\]"),
+    ],
+)
+def test_every_row_is_checked_and_named(prediction: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        checked_row(prediction, "tiny-gan/3", 3)
+
+
+@pytest.mark.parametrize("reference", [None, 7, ["a"], {"github_id": object()}])
+def test_a_reference_is_a_task_id_or_a_row(reference: object) -> None:
+    with pytest.raises(ValueError, match=r"references\[0\]"):
+        checked_row(["a"], reference, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": [0]}, "0"),
+        ({"k": []}, "k"),
+        ({"rule": "lenient"}, "original, strict"),
+        ({"references": ["tiny-gan/999"]}, "tiny-gan/999"),
+        (
+            {"references": ["tiny-gan/3", "tiny-gan/3"], "predictions": [["a"], ["b"]]},
+            "all candidates of a task in one",
+        ),
+        ({"references": ["tiny-gan/3"], "predictions": []}, "give one for each"),
+        ({"references": [], "predictions": []}, "no row"),
+        ({"references": ['{"github_id": 1}']}, r"references\[0\] is no row"),
+        ({"split": "full"}, "full"),
+        ({"timeout": -1}, "seconds"),
+        ({"extract": "some"}, "extract"),
+        ({"estimator": "best"}, "best"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(
+    options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    arguments: dict[str, Any] = {"predictions": [["a"]], "references": ["tiny-gan/3"], "tasks": "sample"} | options
+    with pytest.raises(ValueError, match=message):
+        compute(**arguments)
+
+
+@pytest.mark.docker
+def test_numbers_are_plain_and_denominators_honest(sample_image: str) -> None:
+    row = load_tasks("sample", "L").by_id["tiny-gan/4"].model_dump()
+    result = compute(
+        [[GOOD, "python train.py --dataset grid", GOOD], []],
+        ["tiny-gan/3", json.dumps(row)],
+        k=[1, 2, 3, 5],
+        tasks="sample",
+    )
+    assert result["pass@1"] == pytest.approx((2 / 3 + 0) / 2)
+    assert result["pass@3"] == 0.5
+    assert "pass@5" not in result
+    assert (result["tasks"], result["candidates"], result["passed"]) == (2, 3, 2)
+    assert result["missing"] == ["tiny-gan/4"]
+    assert [detail["passed"] for detail in result["details"]["tiny-gan/3"]] == [True, False, True]
+    assert list(_numpy_values(result)) == []
+    assert json.loads(json.dumps(result)) == result
+
+
+def _numpy_values(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from _numpy_values(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _numpy_values(part)
+    elif type(value).__module__ == "numpy":
+        yield value
+
+
+@pytest.mark.docker
+def test_the_examples_of_the_evaluate_module_are_true(sample_image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ml_bench_metric import ml_bench
+
+    parser = doctest.DocTestParser()
+    examples = parser.get_doctest(ml_bench._INPUTS, {}, "ml_bench", ml_bench_metric.path(), 0)
+    assert len(examples.examples) >= 6
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    output: list[str] = []
+    runner.run(examples, out=output.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(output)
+
+
+@pytest.mark.docker
+def test_the_module_loads_from_its_folder_and_combines(
+    sample_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import evaluate
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ml_bench").symlink_to(Path(ml_bench_metric.path()).parent)
+    metric = evaluate.load("ml_bench")
+    combined = evaluate.combine([metric])
+    result = combined.compute(predictions=[[GOOD]], references=["tiny-gan/3"], k=[1], tasks="sample")
+    assert result["pass@1"] == 1.0
+
+
+def test_the_module_names_a_faulty_row_that_evaluate_itself_would_let_pass() -> None:
+    import evaluate
+
+    metric = evaluate.load(ml_bench_metric.path())
+    with pytest.raises(ValueError, match=r"predictions\[1\]\[0\] is 3"):
+        metric.compute(predictions=[["a"], [3]], references=["tiny-gan/3", "tiny-gan/4"])
+    with pytest.raises(ValueError, match="2 predictions and 1 references"):
+        metric.add_batch(predictions=[["a"], ["b"]], references=["tiny-gan/3"])
+    with pytest.raises(ValueError, match="prediction"):
+        metric.compute(predictions=[["a"]])
+    with pytest.raises((TypeError, ValueError), match="passk"):
+        metric.compute(predictions=[["a"]], references=["tiny-gan/3"], passk=[1])

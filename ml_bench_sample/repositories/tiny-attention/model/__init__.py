@@ -1,0 +1,1 @@
+"""Attention layers and what goes around them, in NumPy alone."""

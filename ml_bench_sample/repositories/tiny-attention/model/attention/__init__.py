@@ -1,0 +1,1 @@
+"""One attention layer per module; module and class have the same name."""

@@ -1,0 +1,1 @@
+"""Reading series and cutting them into windows."""

@@ -1,0 +1,1 @@
+"""Experiments: what `run.py` can do with a series."""

@@ -1,0 +1,1 @@
+"""Generative adversarial networks on two-dimensional toy data, in NumPy alone."""

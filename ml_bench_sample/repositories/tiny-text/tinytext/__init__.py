@@ -1,0 +1,1 @@
+"""Text classification with bags of n-grams, in NumPy alone."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.evaluation import Stop
     from ml_bench_metric.judge import Images
     from ml_bench_metric.predictions import Predictions
+    from ml_bench_metric.store import RunFolder
     from ml_bench_metric.tasks import TaskSet
 
 
@@ -73,6 +74,9 @@ def evaluate(
     retry_errors: Annotated[
         bool, typer.Option("--retry-errors", help="Run again what ended with an environment error.")
     ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Where --out holds a run with other settings or images, put that aside.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of the table.")] = False,
 ) -> None:
@@ -91,7 +95,6 @@ def evaluate(
     from ml_bench_metric.sandbox import docker_engine
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
     from ml_bench_metric.sandbox.limits import Limits
-    from ml_bench_metric.store import RunFolder
     from ml_bench_metric.workers import allot
 
     if (predictions is None) != references:
@@ -136,7 +139,8 @@ def evaluate(
         if team.note:
             console.print(f"[yellow]workers:[/] {team.note}")
         about = judge.about(sys.argv, capacity, team, tasks)
-        opened = RunFolder(out, judge.identity(settings, tasks, images), about) if out else nullcontext()
+        identity = judge.identity(settings, tasks, images)
+        opened = _open_folder(out, identity, about, restart, console) if out else nullcontext()
         with opened as folder:
             judgement = judge.Judgement(found, tasks, settings, folder)
             todo = judgement.todo(retry_errors=retry_errors)
@@ -170,6 +174,20 @@ def evaluate(
 def _repositories(predictions: Predictions, tasks: TaskSet) -> list[str]:
     """Return the repositories that candidates run in."""
     return list(dict.fromkeys(tasks.by_id[task_id].repository for task_id in predictions.items))
+
+
+def _open_folder(
+    out: Path, identity: Mapping[str, Any], about: Mapping[str, Any], restart: bool, console: Console
+) -> RunFolder:
+    from ml_bench_metric.store import OtherRunError, RunFolder, put_aside
+
+    try:
+        return RunFolder(out, identity, about)
+    except OtherRunError:
+        if not restart:
+            raise
+    console.print(f"{out} held another run; it is now {put_aside(out)}", soft_wrap=True)
+    return RunFolder(out, identity, about)
 
 
 def _require_an_image(images: Images, console: Console) -> None:

@@ -26,6 +26,10 @@ class RunError(ValueError):
     """A run's folder cannot be used; the message says why and what to do."""
 
 
+class OtherRunError(RunError):
+    """The folder holds results of another run."""
+
+
 class RunFolder:
     """The folder of one run, held by one process at a time.
 
@@ -108,16 +112,24 @@ class RunFolder:
         differing = sorted(key for key in stored.keys() & self._identity if stored[key] != self._identity[key])
         if differing:
             name = differing[0]
-            raise RunError(
+            raise OtherRunError(
                 f"{self.path} holds results of another run: {', '.join(differing)} differ ({name} was "
-                f"{stored[name]!r}, now {self._identity[name]!r}); give another --out, or the same settings to "
-                "go on"
+                f"{stored[name]!r}, now {self._identity[name]!r}); give another --out, the same settings "
+                "to go on, or --restart to put those results aside"
             )
 
     def _open_results(self) -> IO[str]:
         path = self.path / RESULTS_FILE
         _cut_torn_line(path)
         return path.open("a", encoding="utf-8", newline="\n")
+
+
+def put_aside(path: Path) -> Path:
+    """Rename a run's folder to the first free `<name>.1`, `<name>.2`, … beside it, and return that path."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.{number}")).exists():
+        number += 1
+    return path.rename(aside)
 
 
 def read_run(folder: Path) -> dict[str, Any]:

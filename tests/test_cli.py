@@ -148,6 +148,9 @@ def test_evaluate_keeps_results_goes_on_and_shows_why(tmp_path: Path, bash_task:
     assert _run("show", tmp_path / "run", "no/1", cwd=tmp_path).returncode == 2
     other = _run("evaluate", path, *options[:-1], 19, cwd=tmp_path)
     assert other.returncode == 2 and "another run" in other.stderr
+    anew = _run("evaluate", path, *options[:-1], 19, "--restart", cwd=tmp_path)
+    assert anew.returncode == 0, anew.stderr
+    assert len(list(read_results(tmp_path / "run"))) == len(list(read_results(tmp_path / "run.1"))) == 2
 
 
 @pytest.mark.docker

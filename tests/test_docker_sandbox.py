@@ -73,8 +73,10 @@ def test_the_tasks_variables_are_there_and_the_hosts_are_not(run: Runner, monkey
 def test_a_busy_candidate_is_still_running_and_its_cpu_time_tells_it_from_a_sleeper(run: Runner) -> None:
     busy, asleep = run("while :; do :; done", seconds=1.5), run("sleep 60", seconds=1.5)
     assert (busy.outcome, busy.status) == (asleep.outcome, asleep.status) == ("still_running", None)
-    assert busy.cpu_seconds is not None and busy.cpu_seconds > 0.75
-    assert asleep.cpu_seconds is not None and asleep.cpu_seconds < 0.5
+    assert busy.cpu_seconds is not None and asleep.cpu_seconds is not None
+    # Relative: how much of its CPU the busy one gets depends on what else this machine does.
+    assert busy.cpu_seconds > 0.2
+    assert busy.cpu_seconds > 10 * asleep.cpu_seconds
     assert 1.5 <= busy.times.run < 2.5
 
 

@@ -34,7 +34,9 @@ def verdict(result: Result, rule: Rule) -> Verdict:
 
     - `original`, the paper's: exit status 0, or still running at the time limit.
     - `strict`: exit status 0, or still running having used CPU time of at least half of the time limit, so that a
-      sleep or a hang does not pass as training. Where the CPU time is unknown it does not pass.
+      sleep or a hang does not pass as training. One of its threads having been ready to run for as long does too: that
+      a busy machine had no CPU for it does not turn training into a wait. Where the CPU time is unknown it does not
+      pass.
 
     An answer without a program fails. An `environment_error` leaves the verdict unknown (`passed` is None), except
     where the static checks fail: no execution could have made that candidate pass.
@@ -69,7 +71,7 @@ def _of_execution(execution: Execution, rule: Rule, limit: float) -> Verdict:
     if outcome == "still_running":
         if rule == "original":
             return Verdict(True, f"still running at the limit of {limit:g} s, which passes under this rule")
-        return _of_strict_limit(execution.cpu_seconds, limit)
+        return _of_strict_limit(execution.cpu_seconds, execution.ready_seconds or 0.0, limit)
     if outcome == "killed":
         return Verdict(False, f"killed by {_signal_name(status)}")
     if outcome == "out_of_memory":
@@ -80,19 +82,21 @@ def _of_execution(execution: Execution, rule: Rule, limit: float) -> Verdict:
     return Verdict(False, "stopped at the disk limit")
 
 
-def _of_strict_limit(cpu: float | None, limit: float) -> Verdict:
+def _of_strict_limit(cpu: float | None, ready: float, limit: float) -> Verdict:
     if cpu is None:
         return Verdict(
             False,
             f"still running at the limit of {limit:g} s, but its CPU time is unknown: "
             f"{STRICT_CPU_SHARE * limit:g} s of it are needed to pass",
         )
-    if cpu < STRICT_CPU_SHARE * limit:
+    used = f"used {cpu:.2f} s CPU of {limit:g} s"
+    if cpu >= STRICT_CPU_SHARE * limit:
+        return Verdict(True, f"still running at the limit, having {used}")
+    if ready >= STRICT_CPU_SHARE * limit:
         return Verdict(
-            False,
-            f"still running at the limit, but used {cpu:.2f} s CPU of {limit:g} s: a wait, not a computation",
+            True, f"still running at the limit, having {used}; ready to run for {ready:.2f} s, on a busy machine"
         )
-    return Verdict(True, f"still running at the limit, having used {cpu:.2f} s CPU of {limit:g} s")
+    return Verdict(False, f"still running at the limit, but {used}: a wait, not a computation")
 
 
 def _signal_name(status: int | None) -> str:

@@ -67,3 +67,17 @@ def test_a_process_of_the_same_number_on_this_machine_is_not_taken_for_one_on_th
 
 def test_no_process_means_nothing_known(tmp_path: Path) -> None:
     assert CgroupReader(1, ID, proc=tmp_path, mount=tmp_path).read() == Usage()
+
+
+def test_the_longest_ready_thread_counts_and_threads_are_not_added_up(tmp_path: Path) -> None:
+    root = _v1_files(tmp_path)
+    _write(root / "memory" / "docker" / ID / "cgroup.procs", "77\n78\n79\n")
+    for pid, thread, ran, waited in ((77, 77, 100, 1_400), (78, 78, 500, 1_250), (78, 80, 1_000, 500)):
+        text = f"{ran * 1_000_000} {waited * 1_000_000} 9\n"
+        _write(tmp_path / "proc" / str(pid) / "task" / str(thread) / "schedstat", text)
+    assert _reader(tmp_path, V1).ready_seconds() == 1.75
+
+
+def test_readiness_is_unknown_where_the_container_is_out_of_sight(tmp_path: Path) -> None:
+    _v1_files(tmp_path)
+    assert _reader(tmp_path, V1, container="ab" * 32).ready_seconds() is None

@@ -62,6 +62,14 @@ def test_a_wait_is_not_a_computation_under_the_strict_rule(cpu: float, limit: fl
     assert verdict(ran, "original").passed is True
 
 
+def test_a_busy_machine_does_not_turn_training_into_a_wait() -> None:
+    starved = result(execution=execution("still_running", cpu_seconds=0.6, ready_seconds=2.9), limit_seconds=3.0)
+    assert verdict(starved, "strict").passed
+    assert "busy machine" in verdict(starved, "strict").reason
+    asleep = result(execution=execution("still_running", cpu_seconds=0.1, ready_seconds=0.4), limit_seconds=3.0)
+    assert verdict(asleep, "strict").passed is False
+
+
 def test_the_reason_of_a_wait_has_the_figures() -> None:
     ran = result(execution=execution("still_running", cpu_seconds=0.1), limit_seconds=3.0)
     assert verdict(ran, "strict").reason == (

@@ -66,7 +66,8 @@ def _execution_facts(execution: Execution, limit_seconds: float) -> Iterator[tup
         f"run {times.run:.2f} s of {limit_seconds:g} s (queue {times.queue:.2f} s, start {times.start:.2f} s, "
         f"teardown {times.teardown:.2f} s)",
     )
-    yield "CPU", "unknown" if execution.cpu_seconds is None else f"{execution.cpu_seconds:.2f} s"
+    ready = "" if execution.ready_seconds is None else f", ready to run for {execution.ready_seconds:.2f} s"
+    yield "CPU", ("unknown" if execution.cpu_seconds is None else f"{execution.cpu_seconds:.2f} s") + ready
     peak = execution.peak_memory_bytes
     memory = "peak unknown" if peak is None else f"peak {peak / _MIB:.1f} MiB"
     yield "memory", memory + f", {execution.oom_kills} processes killed at the limit"

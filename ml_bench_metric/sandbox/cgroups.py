@@ -36,6 +36,9 @@ class CgroupReader:
             mount: where the cgroup file systems are mounted.
         """
         self._files = _find(_memberships(pid, proc), container, mount)
+        memory = self._files.get("peak_memory_bytes")
+        self._processes = memory[0].with_name("cgroup.procs") if memory else None
+        self._proc = proc
         self.last = Usage()
 
     @property
@@ -52,6 +55,29 @@ class CgroupReader:
                 values[field] = number * scale if field == "cpu_seconds" else number
         self.last = replace(self.last, **values)  # type: ignore[arg-type]
         return self.last
+
+    def ready_seconds(self) -> float | None:
+        """Return the longest time that one of the container's threads alive now was running or ready to run.
+
+        One thread's, not the sum: threads that wait for each other on the container's own CPUs would count many times.
+        None where it cannot be read. Source: the kernel's documentation of `/proc/<pid>/schedstat`, whose first two
+        fields are the time on a CPU and the time waiting for one, in nanoseconds.
+        """
+        if self._processes is None:
+            return None
+        try:
+            pids = self._processes.read_text(encoding="ascii").split()
+        except OSError:
+            return None
+        longest = 0
+        for path in (path for pid in pids for path in (self._proc / pid / "task").glob("*/schedstat")):
+            try:
+                ran, waited = path.read_text(encoding="ascii").split()[:2]
+                longest = max(longest, int(ran) + int(waited))
+            except (OSError, ValueError):
+                # A thread that has just ended, or a kernel that does not count: what is left is a lower bound.
+                continue
+        return longest * 1e-9
 
 
 _Source = tuple[Path, str, float]

@@ -186,6 +186,7 @@ class DockerPrepared:
         self._await_ready()
         pid = int(self._api.inspect_container(container)["State"]["Pid"])
         self._usage = CgroupReader(pid, container)
+        self._ready_seconds: float | None = None
         # What making the container cost is not the candidate's.
         self._idle = self._usage.read()
         self._start_seconds = time.monotonic() - began
@@ -215,6 +216,7 @@ class DockerPrepared:
             status=status,
             times=Times(start=self._start_seconds, run=ended - began, teardown=time.monotonic() - ended),
             cpu_seconds=cpu_seconds,
+            ready_seconds=self._ready_seconds,
             peak_memory_bytes=usage.peak_memory_bytes,
             oom_kills=usage.oom_kills,
             stdout=self._stdout.output(),
@@ -247,8 +249,7 @@ class DockerPrepared:
         while True:
             now = time.monotonic()
             if now >= deadline:
-                self._usage.read()
-                return "still_running", None
+                return self._still_running()
             if unsent:
                 unsent = self._send(unsent)
             pause = min(_SAMPLE_SECONDS, deadline - now, (now - began) / 10)
@@ -264,6 +265,11 @@ class DockerPrepared:
                 if self._disk_bytes() > limits.disk_bytes:
                     return "disk_full", None
                 next_disk = time.monotonic() + _DISK_SECONDS
+
+    def _still_running(self) -> tuple[Outcome, None]:
+        self._usage.read()
+        self._ready_seconds = self._usage.ready_seconds()
+        return "still_running", None
 
     def _send(self, unsent: memoryview) -> memoryview:
         """Write a part of the program into the container, and return the rest."""
@@ -297,7 +303,7 @@ class DockerPrepared:
                 break
             self._usage.read()
             if time.monotonic() >= deadline:
-                return "still_running", None
+                return self._still_running()
             time.sleep(_TURN_SECONDS * 5)
         if state.get("Error"):
             raise SandboxError(str(state["Error"]))

@@ -64,6 +64,10 @@ class Execution(Record):
     times: Times = Times()
     cpu_seconds: float | None = None
     """CPU time of all its processes, user and system; None where it could not be read."""
+    ready_seconds: float | None = None
+    """For a candidate that is still running: the longest time that one of its threads alive at the limit was running or
+    ready to run. Where it is much more than `cpu_seconds`, the machine was busy with other work. None where it is not
+    known."""
     peak_memory_bytes: int | None = None
     """Highest memory charged to the sandbox, page cache included; None where it could not be read."""
     oom_kills: int = Field(default=0, ge=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -31,7 +32,7 @@ def checked_row(prediction: object, reference: object, row: int) -> tuple[list[s
     Raises:
         ValueError: the row is none; the message names it and what is wrong.
     """
-    if isinstance(prediction, str) or not isinstance(prediction, Iterable):
+    if isinstance(prediction, (str, bytes, Mapping)) or not isinstance(prediction, Iterable):
         raise ValueError(
             f"predictions[{row}] is {_shown(prediction)}; give a list of candidates, each a string: [[first, …], …]"
         )
@@ -43,7 +44,7 @@ def checked_row(prediction: object, reference: object, row: int) -> tuple[list[s
     texts = [candidate.encode("utf-8", "replace").decode("utf-8") for candidate in candidates]
     if isinstance(reference, Mapping):
         try:
-            return texts, json.dumps(dict(reference))
+            return texts, json.dumps(dict(reference), default=operator.index)
         except (TypeError, ValueError) as error:
             raise ValueError(f"references[{row}] is no row of the data set: {error}") from error
     if isinstance(reference, str):

@@ -23,6 +23,8 @@ GOOD = "python train.py --dataset grid --loss lsgan --quiet"
         ("python train.py", r"predictions\[3\]"),
         (None, r"predictions\[3\] is None"),
         (5, r"predictions\[3\]"),
+        (b"python train.py", r"predictions\[3\]"),
+        ({"task_id": "tiny-gan/3"}, r"predictions\[3\]"),
         (["a", 3], r"predictions\[3\]\[1\] is 3"),
         ([["a"]], r"predictions\[3\]\[0\]"),
     ],

@@ -42,15 +42,39 @@ Returns:
 Raises:
     ValueError: an argument or a row cannot be used; it is named, and nothing was executed.
 Examples:
+    Two tasks of the sample (`ml-bench images build sample`), two candidates each:
+
     >>> import evaluate
     >>> import ml_bench_metric
     >>> metric = evaluate.load(ml_bench_metric.path())
-    >>> candidates = ["python train.py --dataset grid --loss lsgan --quiet", "python train.py --dataset grid"]
-    >>> results = metric.compute(predictions=[candidates], references=["tiny-gan/3"], k=[1, 2, 5], tasks="sample")
+    >>> command = "python train.py --dataset spiral --epochs 25 --lr"
+    >>> program = "from tinytext.tokens import ngrams; print(ngrams('Rain and wind over the hills', longest=3))"
+    >>> predictions = [[f"{command} 0.002", f"{command} 0.0025"], [program, "I cannot run this."]]
+    >>> references = ["tiny-gan/1", "tiny-text/31"]
+    >>> results = metric.compute(predictions=predictions, references=references, k=[1, 2, 5], tasks="sample")
     >>> results["pass@1"], results["pass@2"], "pass@5" in results
-    (0.5, 1.0, False)
-    >>> [detail["reason"] for detail in results["details"]["tiny-gan/3"]]
-    ['exit status 0', 'arguments missing: loss=lsgan']
+    (0.75, 1.0, False)
+    >>> results["candidates"], results["passed"]
+    (4, 3)
+
+    The strict rule compares numbers as numbers, so that 0.0025 is not 0.002:
+
+    >>> results = metric.compute(
+    ...     predictions=predictions, references=references, k=[1, 2], tasks="sample", rule="strict"
+    ... )
+    >>> results["pass@1"], results["pass@2"]
+    (0.5, 1.0)
+    >>> [detail["reason"] for detail in results["details"]["tiny-gan/1"]]
+    ['exit status 0', 'arguments missing: lr=0.002']
+
+    Rows of the data set are references too, and a task without a candidate counts as a failure:
+
+    >>> from ml_bench_metric.tasks import load_tasks
+    >>> row = load_tasks("sample", "L").by_id["tiny-gan/3"].model_dump()
+    >>> answer = "Run this: ```bash\\npython train.py --dataset grid --loss lsgan --quiet\\n```"
+    >>> results = metric.compute(predictions=[[answer], []], references=[row, "tiny-gan/4"], k=[1], tasks="sample")
+    >>> results["pass@1"], results["missing"]
+    (0.5, ['tiny-gan/4'])
 """
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,6 +165,27 @@ def test_a_filled_disk_is_noticed(run: Runner) -> None:
     assert run(program, disk_bytes=64 * MIB).outcome == "disk_full"
 
 
+def test_a_folder_too_deep_to_be_measured_hides_nothing(run: Runner) -> None:
+    program = (
+        "import os, time\n"
+        "for _ in range(40):\n    os.mkdir('d' * 200); os.chdir('d' * 200)\n"
+        "for i in range(6):\n    open(str(i), 'wb').write(b'x' * 20_000_000)\n"
+        "time.sleep(8)"
+    )
+    assert run(program, "python", disk_bytes=64 * MIB).outcome == "disk_full"
+
+
+def test_deleted_files_that_stay_open_count(run: Runner) -> None:
+    program = (
+        "import os, time\nkept = []\n"
+        "for i in range(6):\n"
+        "    file = open(f'part{i}', 'wb'); os.remove(f'part{i}'); kept.append(file)\n"
+        "    file.write(b'x' * 20_000_000); file.flush()\n"
+        "time.sleep(8)"
+    )
+    assert run(program, "python", disk_bytes=64 * MIB).outcome == "disk_full"
+
+
 def test_tmp_and_shm_have_their_size(run: Runner) -> None:
     execution = run("df --output=size -B1 /tmp /dev/shm | tail -n 2", tmp_bytes=32 * MIB, shm_bytes=16 * MIB)
     assert execution.stdout.head.split() == [str(32 * MIB), str(16 * MIB)]
@@ -231,6 +255,96 @@ def test_a_container_removed_from_outside_is_an_environment_error(run: Runner) -
     prepared = run.sandbox.prepare(run.job("sleep 60", seconds=30))
     run.sandbox.client.api.remove_container(prepared._container, force=True)
     assert prepared.run().outcome == "environment_error"
+
+
+def test_a_candidate_that_failed_while_the_harness_was_held_up_has_failed(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = run.sandbox.prepare(run.job("sleep 0.5; echo Traceback; exit 1", seconds=2))
+    receive, calls = prepared._receive, iter(range(1_000_000))
+
+    def held_up(seconds: float) -> bytes | None:
+        if next(calls) == 0:
+            time.sleep(3.5)
+        return receive(seconds)
+
+    monkeypatch.setattr(prepared, "_receive", held_up)
+    execution = prepared.run()
+    assert (execution.outcome, execution.status) == ("exited", 1)
+    assert execution.stdout.head == "Traceback\n"
+
+
+@pytest.mark.parametrize("program", ["sleep 60", "sleep 2.5; exit 1", "sleep 2.5"])
+def test_a_limit_noticed_far_too_late_is_the_environments_fault(
+    program: str, run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = run.sandbox.prepare(run.job(program, seconds=1))
+    receive, calls = prepared._receive, iter(range(1_000_000))
+
+    def held_up(seconds: float) -> bytes | None:
+        if next(calls) == 0:
+            time.sleep(4)
+        return receive(seconds)
+
+    monkeypatch.setattr(prepared, "_receive", held_up)
+    execution = prepared.run()
+    assert execution.outcome == "environment_error"
+    assert "held up" in execution.reason
+
+
+def test_an_image_without_what_the_prelude_needs_is_the_environments_fault(run: Runner) -> None:
+    client = run.sandbox.client
+    offline = client.api.create_host_config(network_mode="none")
+    made = client.api.create_container(run.image, ["rm", "/usr/bin/timeout"], user="0", host_config=offline)["Id"]
+    try:
+        client.api.start(made)
+        client.api.wait(made)
+        image = str(client.api.commit(made)["Id"])
+    finally:
+        remove_container(client, made)
+    try:
+        job = Job("true", "bash", image, FOLDER, Limits())
+        with pytest.raises(SandboxError, match="no timeout in the image"):
+            run.sandbox.prepare(job)
+    finally:
+        _remove_image(run, image)
+
+
+def _remove_image(run: Runner, image: str) -> None:
+    # The sandbox removes its containers in the background, and an image in use cannot go.
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            run.sandbox.client.api.remove_image(image)
+            return
+        except Exception:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def test_no_file_stays_open_behind_a_candidate(run: Runner) -> None:
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    run("true")
+    gc.disable()
+    try:
+        before = open_files()
+        for _ in range(8):
+            run("true")
+        run.sandbox.prepare(run.job("true")).discard()
+        assert open_files() <= before + 2
+    finally:
+        gc.enable()
+
+
+def test_a_run_that_is_discarded_from_another_thread_returns_at_once(run: Runner) -> None:
+    prepared = run.sandbox.prepare(run.job("sleep 60", seconds=30))
+    threading.Timer(0.5, prepared.discard).start()
+    began = time.monotonic()
+    assert prepared.run().outcome in ("environment_error", "killed")
+    assert time.monotonic() - began < 10
 
 
 def test_owned_cpus_are_what_a_candidate_sees(run: Runner) -> None:

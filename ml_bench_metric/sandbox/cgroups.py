@@ -56,6 +56,15 @@ class CgroupReader:
         self.last = replace(self.last, **values)  # type: ignore[arg-type]
         return self.last
 
+    def pids(self) -> tuple[int, ...]:
+        """Return the processes that are alive in the container now, by their numbers on the engine's host."""
+        if self._processes is None:
+            return ()
+        try:
+            return tuple(int(pid) for pid in self._processes.read_text(encoding="ascii").split())
+        except (OSError, ValueError):
+            return ()
+
     def ready_seconds(self) -> float | None:
         """Return the longest time that one of the container's threads alive now was running or ready to run.
 
@@ -65,12 +74,8 @@ class CgroupReader:
         """
         if self._processes is None:
             return None
-        try:
-            pids = self._processes.read_text(encoding="ascii").split()
-        except OSError:
-            return None
         longest = 0
-        for path in (path for pid in pids for path in (self._proc / pid / "task").glob("*/schedstat")):
+        for path in (path for pid in self.pids() for path in (self._proc / str(pid) / "task").glob("*/schedstat")):
             try:
                 ran, waited = path.read_text(encoding="ascii").split()[:2]
                 longest = max(longest, int(ran) + int(waited))

@@ -28,7 +28,10 @@ _PROGRAMS = {"bash": "/tmp/ml_bench_candidate.sh", "python": "ml_bench_candidate
 # `timeout`, the time limit's inner keeper. Until READY only this code has run, so a failure is the image's.
 _PRELUDE = """
 cd -- "$1" || exit 1
-command -v "$2" >/dev/null || { echo "no $2 in the image" >&2; exit 1; }
+for program in "$2" head timeout; do
+    command -v "$program" >/dev/null || { echo "no $program in the image" >&2; exit 1; }
+done
+timeout --foreground --signal=KILL 5 true || { echo "the image's timeout is not that of GNU coreutils" >&2; exit 1; }
 : > "$3" || { echo "user $(id -u) cannot write in $PWD" >&2; exit 1; }
 [ -w "${HOME:-/}" ] || export HOME=/tmp
 echo ready

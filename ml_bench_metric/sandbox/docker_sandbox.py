@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.capture import Capture, Demultiplexer
 from ml_bench_metric.sandbox.cgroups import CgroupReader
+from ml_bench_metric.sandbox.deleted_files import deleted_bytes
 from ml_bench_metric.sandbox.docker_container import (
     CONTAINER_LABELS,
     READY,
@@ -19,6 +23,7 @@ from ml_bench_metric.sandbox.docker_container import (
     host_options,
     program_bytes,
 )
+from ml_bench_metric.sandbox.docker_time import engine_seconds
 from ml_bench_metric.sandbox.execution import Execution, Outcome, Times
 from ml_bench_metric.sandbox.protocol import Capacity, Job, SandboxError
 
@@ -35,6 +40,10 @@ is made when its output ends, or just before where the kernel is quicker: CPU ti
 
 _TURN_SECONDS = 0.001
 """How long one call on the stream may wait while the program is still being sent."""
+
+_HELD_UP_SECONDS = 1.0
+"""How late a time limit may be noticed. Beyond it the candidate has had more time and CPU than it was to have, so
+nothing is said of it: the outcome is an environment error, and the candidate runs again."""
 
 _DISK_SECONDS = 1.0
 """How often a running container's writable layer is measured."""
@@ -178,28 +187,47 @@ class DockerPrepared:
         self._container = container
         self._stdout, self._stderr = Capture(job.limits.kept_bytes), Capture(job.limits.kept_bytes)
         self._frames = Demultiplexer(self._stdout, self._stderr)
+        self._lock = threading.Lock()
+        self._running = self._discarded = False
         self._stream = self._api.attach_socket(
             container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1, "logs": 0}
         )
         self._socket: Any = getattr(self._stream, "_sock", self._stream)
-        self._api.start(container)
-        self._await_ready()
-        pid = int(self._api.inspect_container(container)["State"]["Pid"])
-        self._usage = CgroupReader(pid, container)
+        try:
+            self._api.start(container)
+            self._started = time.monotonic()
+            self._await_ready()
+            self._pid = int(self._api.inspect_container(container)["State"]["Pid"])
+        except BaseException:
+            self._close()
+            raise
+        self._usage = CgroupReader(self._pid, container)
         self._ready_seconds: float | None = None
+        self._unmeasured = 0
         # What making the container cost is not the candidate's.
         self._idle = self._usage.read()
         self._start_seconds = time.monotonic() - began
 
     def discard(self) -> None:
-        """See `Prepared.discard`."""
-        self._stream.close()
+        """See `Prepared.discard`. From another thread it ends a run that is under way."""
+        with self._lock:
+            self._discarded = True
+            if self._running:
+                # Only the thread that reads may close: the number of a closed file can belong to another one at once.
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+            else:
+                self._close()
         self._sandbox._remove_later(self._container)
 
     def run(self) -> Execution:
         """See `Prepared.run`."""
+        with self._lock:
+            self._running = not self._discarded
         began = time.monotonic()
         try:
+            if self._discarded:
+                raise SandboxError("the container was removed before the candidate ran")
             outcome, status = self._follow(began)
             reason = ""
         except Exception as error:
@@ -210,6 +238,8 @@ class DockerPrepared:
         cpu_seconds = None
         if usage.cpu_seconds is not None and self._idle.cpu_seconds is not None:
             cpu_seconds = max(0.0, usage.cpu_seconds - self._idle.cpu_seconds)
+        with self._lock:
+            self._running = False
         self.discard()
         return Execution(
             outcome=outcome,
@@ -224,6 +254,14 @@ class DockerPrepared:
             image=self._digest,
             reason=reason,
         )
+
+    def _close(self) -> None:
+        """Give the stream's file free now; the HTTP client would leave that to the garbage collector."""
+        for part in (getattr(self._stream, "_response", None), self._stream, self._socket):
+            if part is not None:
+                # ValueError: closing one part may have closed what another one wants to flush.
+                with contextlib.suppress(OSError, ValueError):
+                    part.close()
 
     def _await_ready(self) -> None:
         """Wait for the prelude's mark. Only our own code has run until then, so what it says can be believed."""
@@ -249,27 +287,22 @@ class DockerPrepared:
         while True:
             now = time.monotonic()
             if now >= deadline:
-                return self._still_running()
+                return self._at_limit(began)
             if unsent:
                 unsent = self._send(unsent)
             pause = min(_SAMPLE_SECONDS, deadline - now, (now - began) / 10)
             data = self._receive(_TURN_SECONDS if unsent else pause)
             self._usage.read()
             if data == b"":
-                return self._ended(deadline)
+                return self._at_end(began)
             if data:
                 self._frames.feed(data)
                 if self._stdout.bytes + self._stderr.bytes > limits.output_bytes:
                     return "output_limit", None
             if now >= next_disk:
-                if self._disk_bytes() > limits.disk_bytes:
+                if self._disk_is_full():
                     return "disk_full", None
                 next_disk = time.monotonic() + _DISK_SECONDS
-
-    def _still_running(self) -> tuple[Outcome, None]:
-        self._usage.read()
-        self._ready_seconds = self._usage.ready_seconds()
-        return "still_running", None
 
     def _send(self, unsent: memoryview) -> memoryview:
         """Write a part of the program into the container, and return the rest."""
@@ -290,29 +323,70 @@ class DockerPrepared:
         except TimeoutError:
             return None
 
-    def _disk_bytes(self) -> int:
-        """Return the size of the container's writable layer, as the engine measures it."""
+    def _disk_is_full(self) -> bool:
+        """Whether the writable layer, with deleted files that are still open, is larger than it may be."""
         records = self._api.containers(all=True, size=True, filters={"id": self._container})
-        return int(records[0].get("SizeRw") or 0) if records else 0
+        size = int(records[0].get("SizeRw") or 0) if records else 0
+        # Negative where the engine cannot walk the layer, for example through folders too deep for a path: once may be
+        # a passing fault, twice is somebody hiding what is there.
+        self._unmeasured = self._unmeasured + 1 if size < 0 else 0
+        if self._unmeasured > 1:
+            return True
+        return size + deleted_bytes(self._usage.pids()) > self._job.limits.disk_bytes
 
-    def _ended(self, deadline: float) -> tuple[Outcome, int | None]:
+    def _at_limit(self, began: float) -> tuple[Outcome, int | None]:
+        """Return how things stand at the time limit: a candidate may have ended while this process was held up."""
+        state = self._state()
+        if state["Running"]:
+            return self._still_running(began)
+        self._drain()
+        return self._of_state(state, began)
+
+    def _at_end(self, began: float) -> tuple[Outcome, int | None]:
         """Return how a container ended whose output has ended, waiting for one that closed its output and went on."""
-        while True:
-            state = self._api.inspect_container(self._container)["State"]
-            if not state["Running"] and state["Status"] != "removing":
-                break
+        while (state := self._state())["Running"]:
             self._usage.read()
-            if time.monotonic() >= deadline:
-                return self._still_running()
+            if time.monotonic() >= began + self._job.limits.seconds:
+                return self._still_running(began)
             time.sleep(_TURN_SECONDS * 5)
+        return self._of_state(state, began)
+
+    def _state(self) -> dict[str, Any]:
+        return dict(self._api.inspect_container(self._container)["State"])
+
+    def _still_running(self, began: float) -> tuple[Outcome, None]:
+        late = time.monotonic() - began - self._job.limits.seconds
+        if late > _HELD_UP_SECONDS:
+            raise SandboxError(
+                f"this process was held up until {late:.1f} s after the candidate's time limit: what the candidate did "
+                "by then is not known"
+            )
+        self._usage.read()
+        self._ready_seconds = self._usage.ready_seconds()
+        return "still_running", None
+
+    def _drain(self) -> None:
+        """Take the output that an ended container has left."""
+        end = time.monotonic() + _HELD_UP_SECONDS
+        while time.monotonic() < end:
+            data = self._receive(_SAMPLE_SECONDS)
+            if not data:
+                return
+            self._frames.feed(data)
+
+    def _of_state(self, state: Mapping[str, Any], began: float) -> tuple[Outcome, int | None]:
+        """Return how an ended container ended."""
+        limit = self._job.limits.seconds
+        if time.monotonic() > began + limit:
+            # Seen late: the engine's own clock says whether it ended in time.
+            alive = engine_seconds(state["FinishedAt"]) - engine_seconds(state["StartedAt"])
+            if alive - (began - self._started) > limit:
+                return self._still_running(began)
         if state.get("Error"):
             raise SandboxError(str(state["Error"]))
         status = int(state["ExitCode"])
         if status and (state.get("OOMKilled") or self._usage.last.oom_kills):
             return "out_of_memory", status
-        if status == 128 + 9 and time.monotonic() > deadline:
-            # The inner keeper ended it: this process was held up for longer than the grace.
-            return "still_running", None
         if 128 < status <= 128 + 64:
             return "killed", status
         return "exited", status

@@ -29,7 +29,9 @@ class Limits(Record):
     shm_bytes: int = Field(default=256 * MIB, ge=1 * MIB)
     """Size of `/dev/shm`, in bytes; what is stored there counts as memory too."""
     disk_bytes: int = Field(default=8 * GIB, ge=1 * MIB)
-    """What the candidate may write outside `/tmp` and `/dev/shm`, in bytes."""
+    """What the candidate may write outside `/tmp` and `/dev/shm`, in bytes: no single file can be larger, and the sum
+    is measured every second, with deleted files that are still open where the harness is root on the engine's machine.
+    The number of files is not limited."""
     output_bytes: int = Field(default=64 * MIB, ge=1024)
     """Standard output and error together, in bytes; beyond it the candidate is stopped."""
     kept_bytes: int = Field(default=16 * 1024, ge=256)

@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 # The environment of a version, made anew when what it is made of has changed.
 make_environment() {
     local folder=.venv-versions/$1 packages=("datasets==$1" evaluate pydantic pyyaml)
-    local made_of="${packages[*]} on $("$python" -V)"
+    local made_of
+    made_of="${packages[*]} on $("$python" -V)"
     if [ "$(cat "$folder/made-of" 2>/dev/null)" = "$made_of" ] && "$folder/bin/python" -c '' 2>/dev/null; then return; fi
     echo "making $folder"
     "$python" -m venv --clear "$folder"

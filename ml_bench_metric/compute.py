@@ -8,6 +8,9 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from pydantic import ValidationError
+
+import ml_bench_dataset
 from ml_bench_metric import judge
 from ml_bench_metric.checks import Rule
 from ml_bench_metric.evaluation import Settings
@@ -18,7 +21,7 @@ from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_metric.summary import Group, Summary
-from ml_bench_metric.tasks import Task, TaskSet, load_tasks
+from ml_bench_metric.tasks import Task, TaskSet, load_tasks, usable_task
 from ml_bench_metric.verdicts import verdict
 from ml_bench_metric.workers import allot
 
@@ -61,7 +64,7 @@ def compute(
     predictions: Sequence[Sequence[str]],
     references: Sequence[str],
     *,
-    k: Sequence[int] = (1, 2, 5),
+    k: int | Sequence[int] = (1, 2, 5),
     rule: Rule = "original",
     estimator: Estimator = "unbiased",
     extract: Literal["auto", "none"] = "auto",
@@ -76,7 +79,7 @@ def compute(
     Args:
         predictions: a list of candidates per task.
         references: per task a `task_id`, or the JSON of a row; as `checked_row` returns them.
-        k: values of k.
+        k: values of k, or one.
         rule: `original` or `strict`.
         estimator: `unbiased`, or `ordered` as in the paper.
         extract: whether programs are taken out of the candidates' texts (`auto`), or are the texts (`none`).
@@ -101,6 +104,7 @@ def compute(
         )
     if not references:
         raise ValueError("there is no row: nothing can be scored")
+    settings = _settings(extract, timeout)
     chosen = _tasks_of(references, tasks, split)
     found = Predictions(
         items={
@@ -110,7 +114,6 @@ def compute(
         },
         problems=[],
     )
-    settings = Settings(extract=extract, seconds=timeout)
     judgement = judge.Judgement(found, chosen, settings)
     with DockerSandbox() as sandbox:
         docker_engine.sweep(sandbox.client)
@@ -125,6 +128,15 @@ def compute(
     return _as_dict(summary, judgement.results())
 
 
+def _settings(extract: Literal["auto", "none"], timeout: float | None) -> Settings:
+    try:
+        return Settings(extract=extract, seconds=timeout)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = "timeout" if fault["loc"] == ("seconds",) else "extract"
+        raise ValueError(f"{name} is {_shown(fault['input'])}: {fault['msg']}") from None
+
+
 def _tasks_of(references: Sequence[str], source: str | None, split: str) -> TaskSet:
     known: TaskSet | None = None
     found: list[Task] = []
@@ -132,8 +144,8 @@ def _tasks_of(references: Sequence[str], source: str | None, split: str) -> Task
     for row, reference in enumerate(references):
         if reference.lstrip().startswith("{"):
             try:
-                task = Task.from_row(json.loads(reference))
-            except ValueError as error:
+                task = usable_task(ml_bench_dataset.complete_row(json.loads(reference)), f"references[{row}]")
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"references[{row}] is no row of the data set: {error}") from error
         else:
             known = known or load_tasks(source, split)

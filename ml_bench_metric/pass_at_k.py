@@ -19,15 +19,17 @@ _DRAWN_AT_ONCE = 1_000_000
 """Bounds the memory of the bootstrap: this many integers are drawn at one time."""
 
 
-def checked_ks(ks: Iterable[int]) -> tuple[int, ...]:
+def checked_ks(ks: int | Iterable[int]) -> tuple[int, ...]:
     """Return the values of k, ascending and each once: check them before anything is executed.
+
+    A number stands for itself alone.
 
     Raises:
         ValueError: there is none, or one is not a whole number of at least 1; the message names it.
     """
     if isinstance(ks, str | bytes):
         raise ValueError(f"k is {ks!r}; give whole numbers, for example [1, 2, 5]")
-    found = sorted({_checked_k(k) for k in ks})
+    found = sorted({_checked_k(k) for k in (ks if isinstance(ks, Iterable) else (ks,))})
     if not found:
         raise ValueError("no k is given; give whole numbers of at least 1, for example [1, 2, 5]")
     return tuple(found)

@@ -93,8 +93,9 @@ def read_predictions(source: object, tasks: TaskSet) -> Predictions:
 
     Args:
         source: the path of a JSONL or JSON file (a list of entries, or one entry); the Hub id of a data set with one
-            split, or `namespace/name:split`; an iterable of entries such as a list of dicts or a `datasets.Dataset`;
-            or a list of lists of candidates, one for each task in the order of the set.
+            split, or `namespace/name:split`, unless there is a folder `namespace` here; an iterable of entries such as
+            a list of dicts or a `datasets.Dataset`; or a list of lists of candidates, one for each task in the order of
+            the set.
         tasks: the tasks that predictions may be for.
 
     Raises:
@@ -197,7 +198,7 @@ class _Reader:
             if not isinstance(output, str):
                 raise _EntryError("not_text", f'"output" is {_named(output)}, not a list of texts', task_id)
             output = [output]
-        for number, candidate in enumerate(output, start=1):
+        for number, candidate in enumerate(output):
             if isinstance(candidate, str) and _is_encodable(candidate):
                 yield str(candidate)
                 continue
@@ -267,6 +268,8 @@ def _named_entries(name: str) -> _Entries:
         raise PredictionsError(f"{name} is a folder; give the JSONL or JSON file with the predictions")
     if path.exists():
         return _file_entries(path)
+    if path.parent.is_dir():
+        raise PredictionsError(f"{name}: no such file in folder {path.parent}; give the path of a JSONL or JSON file")
     if _HUB_ID.fullmatch(name) and path.suffix not in (*_LINE_SUFFIXES, ".json"):
         return _hub_entries(name)
     raise PredictionsError(f"{name}: no such file; give the path of a JSONL or JSON file with predictions")

@@ -4,17 +4,21 @@ How the numbers are made (they are what people publish, so here is all of it):
 
 - **Denominator.** Every task of the chosen split counts in every mean. A task without a prediction is 0 for every k,
   and is listed.
-- **n** of a task is the number of its candidates that were judged. Candidates with an environment error, and those that
-  a run cut short never came to, are not among them: they count neither for nor against the model.
+- **n** of a task is the number of its candidates that were judged: all but those that are undecided and those that a
+  run cut short never came to, which count neither for nor against the model. Undecided is a candidate with an
+  environment error, unless its static checks fail: it can pass under no execution, so it is judged, and failed. As the
+  checks differ between the rules, so does n.
 - **c** of a task is the number of its candidates that pass.
-- **Bounds.** `lower` is pass@k if every candidate that was not judged failed, `upper` if every one passed; except that
-  one whose static checks fail can pass under no execution, and fails in both.
-- **Value.** Unbiased: the estimate from n and c, kept within the task's bounds. Ordered: what the first k candidates
-  say. In both, bounds that agree are the value, however few were judged: what is not known cannot change it.
+- **Bounds.** `lower` is pass@k if every candidate that was not judged failed, `upper` if every one passed.
+- **Value.** Unbiased: the estimate from n and c. Ordered: what the first k candidates say. In both, bounds that agree
+  are the value, however few were judged: what is not known cannot change it.
+- **A broken environment is no score of 0.** Where all that is known of a task are failed checks of candidates with
+  environment errors, and another candidate is not judged, the unbiased estimate would be 0 for want of anything that
+  could pass: such a task has no value, only bounds. Where all of its candidates fail the checks, 0 is the value.
 - **Undefined.** A task that was given fewer than k candidates has no pass@k; then neither has any group that it belongs
-  to: value and bounds are None, never 1. Where only environment errors leave a task without a value (n < k, or an
-  undecided one among the first k), the group's value is None and its bounds stand. It is not averaged over the other
-  tasks: that would be another, unnamed set of tasks, chosen by what failed.
+  to: value and bounds are None, never 1. Where only candidates that were not judged leave a task without a value (n <
+  k, one of them among the first k, or a broken environment), the group's value is None and its bounds stand. It is not
+  averaged over the other tasks: that would be another, unnamed set of tasks, chosen by what failed.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ CONFIDENCE = 0.95
 """Confidence of the intervals: bootstrap over tasks, 10,000 resamples, seed 0."""
 
 # What is known of one candidate under one rule.
-_NOT_JUDGED, _FAILED, _PASSED, _NOT_JUDGED_BUT_FAILS = range(4)
+_NOT_JUDGED, _FAILED, _PASSED, _FAILED_UNRUN = range(4)
 
 
 class PassAtK(Record):
@@ -55,7 +59,7 @@ class PassAtK(Record):
     lower: float | None
     """What it would be if every candidate that was not judged failed; None where k is larger than a task's list."""
     upper: float | None
-    """What it would be if every candidate that was not judged, and still can pass, passed."""
+    """What it would be if every candidate that was not judged passed."""
     interval: tuple[float, float] | None
     """95 % bootstrap interval of `value` over tasks; knows nothing of candidates that were not judged."""
     short_tasks: int
@@ -69,6 +73,8 @@ class Score(Record):
 
     passed: int
     """c: candidates that pass."""
+    undecided: int
+    """Candidates with an environment error that might have passed; not among n."""
     pass_at_k: dict[Estimator, tuple[PassAtK, ...]]
     """One entry per k, ascending."""
 
@@ -82,9 +88,10 @@ class Group(Record):
     expected: int
     """Candidates in the predictions."""
     candidates: int
-    """n: candidates that were judged."""
+    """n: candidates that were judged under the rule that leads, those with an environment error that fail its static
+    checks among them. With `undecided` of that rule's score and `pending` it makes `expected`."""
     environment_errors: int
-    """Candidates that the sandbox failed; not among n."""
+    """Candidates that the sandbox failed, whether undecided or not."""
     pending: int
     """Candidates that the run has not come to; not among n."""
     outcomes: dict[str, int]
@@ -121,7 +128,9 @@ class Summary(JsonRecord):
     origin: str
     """Where the tasks come from."""
     digest: str
-    """Of the tasks' rows."""
+    """Of the tasks, see `TaskSet.digest`."""
+    selection: tuple[str, ...] = ()
+    """The repositories that the tasks were cut down to; empty where all of the split count."""
     rule: Rule
     """The rule that leads; numbers of both are here."""
     estimator: Estimator
@@ -188,12 +197,13 @@ def summarise(
         split=tasks.split,
         origin=tasks.origin,
         digest=tasks.digest,
+        selection=tasks.selection,
         rule=rule,
         estimator=estimator,
         ks=ks,
-        overall=_group(ledger, scores, every),
-        repositories={name: _group(ledger, scores, every[repository == name]) for name in tasks.repositories},
-        types={name: _group(ledger, scores, every[kind == name]) for name in dict.fromkeys(kind.tolist())},
+        overall=_group(ledger, scores, every, rule),
+        repositories={name: _group(ledger, scores, every[repository == name], rule) for name in tasks.repositories},
+        types={name: _group(ledger, scores, every[kind == name], rule) for name in dict.fromkeys(kind.tolist())},
         ceiling=_ceiling(tasks, reference_checks) if reference_checks is not None else None,
         missing=tuple(task.task_id for task in tasks.tasks if not expected.get(task.task_id)),
         environment_errors={task_id: count for task_id, count in errors.items() if count},
@@ -254,7 +264,7 @@ def _what_is_known(result: Result, rule: Rule) -> int:
     if passed is None:
         return _NOT_JUDGED
     if result.execution is not None and result.execution.outcome == "environment_error":
-        return _NOT_JUDGED_BUT_FAILS
+        return _FAILED_UNRUN
     return _PASSED if passed else _FAILED
 
 
@@ -270,27 +280,31 @@ class _PerTask:
 @dataclass(frozen=True)
 class _RuleScores:
     passed: npt.NDArray[np.int64]
+    not_judged: npt.NDArray[np.int64]
+    """Per task: undecided or pending."""
     per_task: dict[Estimator, dict[int, _PerTask]]
 
 
 def _scores(known: Sequence[bytearray], ks: Sequence[int]) -> _RuleScores:
     counts = np.array([[task.count(state) for state in range(4)] for task in known], dtype=np.int64)
-    undecided, failed, passed = counts[:, _NOT_JUDGED], counts[:, _FAILED], counts[:, _PASSED]
+    not_judged, passed = counts[:, _NOT_JUDGED], counts[:, _PASSED]
     given = counts.sum(axis=1)
+    environment_is_broken = (not_judged > 0) & (counts[:, _FAILED] + passed == 0)
+    n = np.where(environment_is_broken, 0, given - not_judged)
     verdicts = [[_AS_VERDICT[state] for state in task] for task in known]
     per_task: dict[Estimator, dict[int, _PerTask]] = {"unbiased": {}, "ordered": {}}
     for k in ks:
-        lower, upper = unbiased(given, passed, k), unbiased(given, passed + undecided, k)
-        estimate = np.clip(unbiased(failed + passed, passed, k), lower, upper)
+        lower, upper = unbiased(given, passed, k), unbiased(given, passed + not_judged, k)
+        estimate = np.clip(unbiased(n, passed, k), lower, upper)  # only rounding leads out of the bounds
         per_task["unbiased"][k] = _of_tasks(estimate, lower, upper, given)
         lower, upper = (
             ordered([[decided if v is None else v for v in task] for task in verdicts], k) for decided in (False, True)
         )
         per_task["ordered"][k] = _of_tasks(ordered(verdicts, k), lower, upper, given)
-    return _RuleScores(passed=passed, per_task=per_task)
+    return _RuleScores(passed=passed, not_judged=not_judged, per_task=per_task)
 
 
-_AS_VERDICT = {_NOT_JUDGED: None, _FAILED: False, _PASSED: True, _NOT_JUDGED_BUT_FAILS: False}
+_AS_VERDICT = {_NOT_JUDGED: None, _FAILED: False, _PASSED: True, _FAILED_UNRUN: False}
 
 
 def _of_tasks(value: Floats, lower: Floats, upper: Floats, given: npt.NDArray[np.int64]) -> _PerTask:
@@ -299,23 +313,24 @@ def _of_tasks(value: Floats, lower: Floats, upper: Floats, given: npt.NDArray[np
     return _PerTask(*(np.where(missing, 0.0, array) for array in (value, lower, upper)))
 
 
-def _group(ledger: _Ledger, scores: Mapping[Rule, _RuleScores], members: npt.NDArray[np.intp]) -> Group:
+def _group(ledger: _Ledger, scores: Mapping[Rule, _RuleScores], members: npt.NDArray[np.intp], leading: Rule) -> Group:
     lengths = [ledger.lengths[index] for index in members]
     outcomes: Counter[str] = Counter()
     for index in members:
         outcomes.update(ledger.outcomes[index])
-    errors = outcomes["environment_error"]
+    pending = sum(lengths) - outcomes.total()
     return Group(
         tasks=len(members),
         missing=lengths.count(0),
         expected=sum(lengths),
-        candidates=outcomes.total() - errors,
-        environment_errors=errors,
-        pending=sum(lengths) - outcomes.total(),
+        candidates=sum(lengths) - int(scores[leading].not_judged[members].sum()),
+        environment_errors=outcomes["environment_error"],
+        pending=pending,
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES},
         scores={
             rule: Score(
                 passed=int(of_rule.passed[members].sum()),
+                undecided=int(of_rule.not_judged[members].sum()) - pending,
                 pass_at_k={
                     estimator: tuple(_mean(k, per_task, members) for k, per_task in per_k.items())
                     for estimator, per_k in of_rule.per_task.items()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import posixpath
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +17,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import ml_bench_dataset
 
 Language = Literal["bash", "python"]
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+# The second line: what only a shell in the image could tell.
+_REFERENCE = re.compile(
+    r"\$\{(\w+)\}|\$(\w+)"
+    r"|\$[({]|`",
+    re.ASCII,
+)
 
 _LANGUAGES: Mapping[str, Language] = {"Bash Script": "bash", "Python Code": "python"}
 
@@ -76,8 +88,12 @@ class Task(BaseModel):
         """Absolute folder in the sandbox in which a candidate runs, `/workspace/<directory>[/<path>]`.
 
         Raises:
-            ml_bench_dataset.DataError: `path` leads out of the repository.
+            ml_bench_dataset.DataError: `path` leads out of the repository, or holds a NUL, as no path can.
         """
+        if "\0" in self.path:
+            raise ml_bench_dataset.DataError(
+                f"task {self.task_id}: column path is {self.path!r}, which holds a NUL; no folder has such a name"
+            )
         root = posixpath.join("/workspace", self.directory)
         folder = posixpath.normpath(posixpath.join(root, self.path.strip()))
         if folder != root and not folder.startswith(root + "/"):
@@ -92,12 +108,22 @@ class Task(BaseModel):
         """Environment variables of the candidate: the `export NAME=value` lines of `prefix_code`.
 
         The other lines of `prefix_code` install and download; they belong to the image. References to other
-        variables inside a value (`$NAME`, `${NAME}`) are resolved among the lines above it, never from the host.
+        variables inside a value (`$NAME`, `${NAME}`) are resolved among the exports before it, never from the host. A
+        variable is left out whose value hangs on anything else, as in `PATH=$PATH:/x` or `HERE=$(pwd)`: only the image
+        knows that, and its own `PATH` must stand.
         """
-        found: dict[str, str] = {}
-        for name, value in _exports(self.prefix_code):
-            found[name] = _substitute(value, found)
-        return found
+        return _variables(self.prefix_code)
+
+
+def _variables(code: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in _exports(code):
+        resolved = _resolved(value, found)
+        if resolved is None:
+            found.pop(name, None)
+        else:
+            found[name] = resolved
+    return found
 
 
 def _exports(code: str) -> Iterator[tuple[str, str]]:
@@ -105,20 +131,30 @@ def _exports(code: str) -> Iterator[tuple[str, str]]:
         line = line.strip().removeprefix("$ ").strip()
         if not line.startswith("export "):
             continue
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+        lexer.whitespace_split = True
         try:
-            words = shlex.split(line, comments=True)
+            words = list(lexer)
         except ValueError:
             continue
-        for word in words[1:]:
-            name, equals, value = word.partition("=")
-            if equals and name.isidentifier():
-                yield name, value
+        exports = False
+        for before, word in zip((";", *words), words, strict=False):
+            if before in (";", "&&"):
+                exports = word == "export"
+            elif word and not word.strip(";&|") and word not in (";", "&&"):
+                break  # whether and where the rest of the line runs is not known
+            elif exports:
+                name, equals, value = word.partition("=")
+                if equals and _NAME.fullmatch(name):
+                    yield name, value
 
 
-def _substitute(value: str, known: Mapping[str, str]) -> str:
-    for name, text in known.items():
-        value = value.replace("${" + name + "}", text).replace("$" + name, text)
-    return value
+def _resolved(value: str, known: Mapping[str, str]) -> str | None:
+    """Return a value with its references resolved; None where one is not known."""
+    names = [match[1] or match[2] for match in _REFERENCE.finditer(value)]
+    if any(name not in known for name in names):
+        return None
+    return _REFERENCE.sub(lambda match: known[match[1] or match[2]], value)
 
 
 @dataclass(frozen=True)
@@ -130,7 +166,10 @@ class TaskSet:
     origin: str
     """Where the rows were read: a folder, a file, `sample`, or a Hub repository with its revision."""
     digest: str
-    """SHA-256 (hex) over the rows, independent of their storage format."""
+    """SHA-256 (hex) over the rows, independent of their storage format; of a cut-down set, over the digest of the
+    whole and the selection."""
+    selection: tuple[str, ...] = ()
+    """The repositories that the set was cut down to, in the order of the rows; empty where it is whole."""
     warnings: tuple[str, ...] = ()
     """What is to be known of the rows, such as a changed upstream."""
 
@@ -150,20 +189,28 @@ class TaskSet:
         return tuple(dict.fromkeys(task.repository for task in self.tasks))
 
     def only(self, repositories: Iterable[str]) -> TaskSet:
-        """Return the set cut down to some repositories.
+        """Return the set cut down to some repositories; the set itself where these are all of its.
 
         Raises:
-            ml_bench_dataset.DataError: a name is not among those of the set; the message lists them.
+            ml_bench_dataset.DataError: no name is given, or one is not among those of the set; the message lists them.
         """
         wanted = tuple(repositories)
+        if not wanted:
+            raise ml_bench_dataset.DataError(
+                f"no repository is named; split {self.split!r} has: " + ", ".join(self.repositories)
+            )
         for name in wanted:
             if name not in self.repositories:
                 raise ml_bench_dataset.DataError(
                     f"no task of split {self.split!r} belongs to repository {name!r}; there are: "
                     + ", ".join(self.repositories)
                 )
-        tasks = tuple(task for task in self.tasks if task.repository in wanted)
-        return replace(self, tasks=tasks)
+        selection = tuple(name for name in self.repositories if name in wanted)
+        if selection == self.repositories:
+            return self
+        tasks = tuple(task for task in self.tasks if task.repository in selection)
+        digest = hashlib.sha256(json.dumps([self.digest, *selection]).encode()).hexdigest()
+        return replace(self, tasks=tasks, digest=digest, selection=selection)
 
 
 def load_tasks(source: str | None, split: str, *, revision: str | None = None) -> TaskSet:
@@ -181,7 +228,7 @@ def load_tasks(source: str | None, split: str, *, revision: str | None = None) -
     """
     loaded = ml_bench_dataset.read_split(source, split, revision=revision)
     return TaskSet(
-        tasks=tuple(_usable(row, loaded.origin) for row in loaded.rows),
+        tasks=tuple(usable_task(row, loaded.origin) for row in loaded.rows),
         split=split,
         origin=loaded.origin,
         digest=loaded.digest,
@@ -189,11 +236,26 @@ def load_tasks(source: str | None, split: str, *, revision: str | None = None) -
     )
 
 
-def _usable(row: Mapping[str, object], origin: str) -> Task:
-    """Return a row's task, all of whose parts can be read: a fault must show now, not hours into a run."""
+def usable_task(row: Mapping[str, object], origin: str) -> Task:
+    """Return a row's task, all of whose parts can be used: a fault must show now, not hours into a run.
+
+    Args:
+        row: with all columns, see `ml_bench_dataset.complete_row`.
+        origin: where it was read, for messages.
+
+    Raises:
+        ml_bench_dataset.DataError: a column has a value that no task can have, `path` leads out of the repository,
+            `arguments` cannot be read, or a NUL is in the path or a variable; the message names the column.
+    """
     try:
         task = Task.model_validate(row)
         _ = task.working_folder, task.argument_values
+        for name, value in _variables(task.prefix_code).items():  # not kept: a changed copy would inherit it
+            if "\0" in value:
+                raise ml_bench_dataset.DataError(
+                    f"task {task.task_id}: column prefix_code sets {name} to {value!r}, which holds a NUL; "
+                    "no environment variable can"
+                )
     except ml_bench_dataset.DataError:
         raise
     except ValidationError as error:

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 import ml_bench_metric
 from ml_bench_metric.compute import checked_row, compute
+from ml_bench_metric.evaluation import Settings
 from ml_bench_metric.tasks import load_tasks
 
+ROW = load_tasks("sample", "L").by_id["tiny-gan/3"].model_dump()
 GOOD = "python train.py --dataset grid --loss lsgan --quiet"
 
 
@@ -55,8 +58,17 @@ def test_a_reference_is_a_task_id_or_a_row(reference: object) -> None:
         ({"references": [], "predictions": []}, "no row"),
         ({"references": ['{"github_id": 1}']}, r"references\[0\] is no row"),
         ({"split": "full"}, "full"),
-        ({"timeout": -1}, "seconds"),
-        ({"extract": "some"}, "extract"),
+        ({"k": 0}, "k is 0"),
+        ({"k": None}, "k is None"),
+        ({"timeout": -1}, r"^timeout is -1 \(int\): .* greater than 0$"),
+        ({"timeout": float("inf")}, r"^timeout is inf"),
+        ({"timeout": 1e12}, r"^timeout is 1e\+12|^timeout is 1000000000000\.0"),
+        ({"extract": "xx"}, r"^extract is 'xx' \(str\): .*'auto' or 'none'$"),
+        ({"references": [json.dumps(ROW | {"path": "../x"})]}, r"references\[0\].*column path .* out of the"),
+        ({"references": [json.dumps(ROW | {"path": "a\0b"})]}, r"references\[0\].*column path .* NUL"),
+        ({"references": [json.dumps(ROW | {"arguments": "{'a': [1]}"})]}, r"references\[0\].*column arguments"),
+        ({"references": [json.dumps(ROW | {"prefix_code": "export A=x\0"})]}, r"references\[0\].*sets A .* NUL"),
+        ({"references": ["{" * 100_000]}, r"references\[0\] is no row"),
         ({"estimator": "best"}, "best"),
     ],
 )
@@ -67,6 +79,12 @@ def test_bad_arguments_are_refused_before_anything_runs(
     arguments: dict[str, Any] = {"predictions": [["a"]], "references": ["tiny-gan/3"], "tasks": "sample"} | options
     with pytest.raises(ValueError, match=message):
         compute(**arguments)
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e12, 0.0, -1.0])
+def test_a_time_limit_that_no_run_can_keep_is_refused(seconds: float) -> None:
+    with pytest.raises(ValidationError, match="seconds"):
+        Settings(seconds=seconds)
 
 
 @pytest.mark.docker

@@ -142,6 +142,7 @@ def test_a_k_that_is_none_is_named_before_anything_runs(k: Any) -> None:
 def test_values_of_k_are_sorted_and_each_is_there_once() -> None:
     assert checked_ks([5, 1, 5, 2]) == (1, 2, 5)
     assert checked_ks(np.array([5, 1])) == (1, 5)
+    assert checked_ks(3) == (3,)
     assert all(type(k) is int for k in checked_ks(np.array([5, 1])))
 
 

@@ -110,7 +110,7 @@ def test_candidate_that_is_no_text_keeps_its_place_and_fails(write: Callable[...
     found = read(write('{"task_id": "dgl/1", "output": [null, "a", 5, ["b"], "\\ud83d", "\\ud83d\\ude00"]}'))
     assert candidates(found) == {"dgl/1": ("", "a", "", "", "", "\U0001f600")}
     assert [problem.kind for problem in found.problems] == ["not_text"] * 4
-    assert [problem.message.split(" ", 2)[1] for problem in found.problems] == ["1", "3", "4", "5"]
+    assert [problem.message.split(" ", 2)[1] for problem in found.problems] == ["0", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("ids", [(1, 12), ("1", "12"), (1.0, 12.0), (np.int64(1), np.float64(12))])
@@ -245,6 +245,18 @@ def test_hub_data_sets_are_loaded_by_their_id(monkeypatch: pytest.MonkeyPatch) -
     assert asked == [("me/answers", None), ("me/answers", "test")]
     with pytest.raises(PredictionsError, match=r"me/absent is no file, and no data set .* it is not there"):
         read("me/absent")
+
+
+@pytest.mark.parametrize("name", ["runs/nofile", "./nofile", "nofile", "a/b/c"])
+def test_a_mistyped_path_does_not_wait_for_the_hub(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_dataset(name: str, split: str | None) -> object:
+        pytest.fail(f"the Hub was asked for {name}")
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PredictionsError, match=f"{name}: no such file"):
+        read(name)
 
 
 def test_strict_input_stops_at_problems_and_lists_them() -> None:

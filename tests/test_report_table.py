@@ -105,6 +105,21 @@ def test_environment_errors_show_as_bounds() -> None:
     assert "Candidates with an environment error, which are not among n: 4 (dgl/1)" in text
 
 
+def test_environment_errors_that_are_known_failures_are_told_from_the_others() -> None:
+    results = [result("a/1", 0), result("a/1", 1, ERROR), result("a/1", 2, ERROR, original=BAD, strict=BAD)]
+    text = printed(summarise(results, task_set("a/1"), {"a/1": 3}, ks=[1]), 120)
+    assert cells(text, "all ") == ["1", "2", "1", "50.0", "0", "2"]
+    assert "an environment error: 2 (a/1), 1 of them not among n; the others fail the static checks anyway" in " ".join(
+        text.split()
+    )
+
+
+def test_a_table_of_some_repositories_says_so() -> None:
+    tasks = task_set("a/1", "b/1", "c/1")
+    assert "\nonly repositories: a, c\n" in printed(summarise([], tasks.only(["c", "a"]), {}))
+    assert "only repositories" not in printed(summarise([], tasks, {}))
+
+
 def test_bounds_in_a_cell_are_rounded_outwards() -> None:
     executions = [PASSING, PASSING, PASSING, PASSING, ERROR, FAILING]
     results = [result(f"dgl/{i}", execution=ran) for i, ran in enumerate(executions)]

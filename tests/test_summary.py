@@ -134,6 +134,28 @@ def test_a_broken_environment_is_no_score_of_zero() -> None:
     assert (found.value, found.lower, found.upper, found.open_tasks) == (None, 0.0, 0.6, 1)
 
 
+def test_known_failures_count_although_their_environment_failed() -> None:
+    found = scores({"a/1": "PxxxE"}, ks=[1, 2])
+    assert [found[k].value for k in (1, 2)] == [0.25, 0.5]
+    summary = summary_of({"a/1": "PxxxE."})
+    assert (summary.overall.candidates, summary.overall.environment_errors, summary.overall.pending) == (4, 4, 1)
+    assert {rule: summary.overall.scores[rule].undecided for rule in RULES} == dict.fromkeys(RULES, 1)
+
+
+def test_a_failure_that_one_rule_knows_is_undecided_under_the_other() -> None:
+    one = result("a/1", 0, ERROR, original=BAD)
+    for rule, judged in (("original", 1), ("strict", 0)):
+        overall = summarise([one], task_set("a/1"), {"a/1": 1}, ks=[1], rule=rule).overall  # type: ignore[arg-type]
+        assert overall.candidates == judged
+        assert [overall.scores[r].undecided for r in RULES] == [0, 1]
+        assert [overall.scores[r].pass_at_k["unbiased"][0].value for r in RULES] == [0.0, None]
+
+
+def test_candidates_that_all_fail_their_checks_are_zero_whatever_the_environment_did() -> None:
+    found = scores({"a/1": "xxx"}, ks=[1, 3])
+    assert [(found[k].value, found[k].upper) for k in (1, 3)] == [(0.0, 0.0)] * 2
+
+
 def test_environment_errors_never_inflate_a_score_beyond_what_is_possible() -> None:
     # One of one judged passes, but the other is known to fail: at most one of two.
     assert scores({"a/1": "Px"}, ks=[1])[1].value == 0.5
@@ -192,6 +214,10 @@ def test_bounds_are_the_least_and_the_most_that_any_outcome_of_the_errors_could_
     assert (found.lower, found.upper) == pytest.approx((float(lowest), float(highest)))
     if lowest == highest:
         assert found.value is not None
+    overall = summary_of(answers, ks=[k]).overall
+    assert all(
+        overall.candidates + score.undecided + overall.pending == overall.expected for score in overall.scores.values()
+    )
     if found.value is not None:
         assert found.lower is not None
         assert found.upper is not None
@@ -319,6 +345,14 @@ def test_results_that_do_not_belong_are_refused_by_name(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         summarise(results, task_set("a/1"), expected)
+
+
+def test_a_summary_says_to_which_repositories_its_tasks_were_cut_down() -> None:
+    whole = task_set("a/1", "b/1", "c/1")
+    summary = summarise([], whole.only(["c", "a"]), {})
+    assert summary.selection == ("a", "c")
+    assert summary.digest != summarise([], whole, {}).digest
+    assert summarise([], whole, {}).selection == ()
 
 
 def test_nothing_to_score_and_a_senseless_k_are_errors() -> None:

@@ -47,6 +47,8 @@ def render(summary: Summary, console: Console) -> None:
     """
     rows = list(_rows(summary))
     console.print(Text(f"pass@k in %, rule {summary.rule}, estimator {summary.estimator}", style="bold"))
+    if summary.selection:
+        console.print(Text(printable("only repositories: " + ", ".join(summary.selection))))
     for positions in _that_fit(summary, rows, console.width):
         console.print(_table(summary, rows, positions, console.width), crop=False)
     console.print(Text(_LEGEND, style="dim"))
@@ -139,7 +141,14 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield f"Tasks without a prediction, which count as failures: {overall.missing} ({_some(summary.missing)})"
     if overall.environment_errors:
         where = _some(tuple(summary.environment_errors))
-        yield f"Candidates with an environment error, which are not among n: {overall.environment_errors} ({where})"
+        undecided = overall.scores[summary.rule].undecided
+        if undecided == overall.environment_errors:
+            yield f"Candidates with an environment error, which are not among n: {undecided} ({where})"
+        else:
+            yield (
+                f"Candidates with an environment error: {overall.environment_errors} ({where}), {undecided} of them "
+                "not among n; the others fail the static checks anyway"
+            )
     if overall.pending:
         yield f"Candidates not judged yet, which are not among n: {overall.pending}; this run is not complete"
 

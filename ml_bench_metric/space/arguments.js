@@ -6,7 +6,9 @@
   class InputError extends Error {}
 
   const { strip } = mlBench.text;
-  const IDENTIFIER = /^[_\p{XID_Start}][\p{XID_Continue}]*$/u;
+  const NAME = /^[A-Za-z_]\w*$/;
+  // References to variables, then what only a shell in the image could tell.
+  const REFERENCE = /\$\{(\w+)\}|\$(\w+)|\$[({]|`/g;
   const TYPES = { bytes: "bytes", bool: "True or False", none: "None", complex: "a complex number", ellipsis: "..." };
 
   /**
@@ -59,21 +61,37 @@
     for (const line of code.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)) {
       const command = strip(strip(line).replace(/^\$ /, ""));
       if (!command.startsWith("export ")) continue;
-      for (const word of shellWords(command).slice(1)) {
-        const equals = word.indexOf("=");
-        const name = word.slice(0, Math.max(0, equals));
-        if (!IDENTIFIER.test(name)) continue;
-        let value = word.slice(equals + 1);
-        for (const [known, text] of found) {
-          value = value.replaceAll("${" + known + "}", () => text).replaceAll("$" + known, () => text);
-        }
-        found.set(name, value);
+      let before = ";";
+      let exports = false;
+      for (const word of shellWords(command)) {
+        if ([";", "&&"].includes(before)) exports = word === "export";
+        else if (/^[;&|]+$/.test(word) && ![";", "&&"].includes(word)) break;
+        else if (exports) setVariable(found, word);
+        before = word;
       }
     }
     return found;
   }
 
-  /** The words of a line as Python's `shlex.split(line, comments=True)` has them; none where a quote has no partner. */
+  /** Set the variable of a word `NAME=value`; remove it where its value hangs on what is not known. */
+  function setVariable(found, word) {
+    const equals = word.indexOf("=");
+    const name = word.slice(0, Math.max(0, equals));
+    if (!NAME.test(name)) return;
+    const value = word.slice(equals + 1);
+    const names = [...value.matchAll(REFERENCE)].map((match) => match[1] ?? match[2]);
+    if (names.every((known) => found.has(known)))
+      found.set(
+        name,
+        value.replace(REFERENCE, (_, braced, plain) => found.get(braced ?? plain)),
+      );
+    else found.delete(name);
+  }
+
+  /**
+   * The words of a line, and the operators of `;&|`, as Python's `shlex` with these `punctuation_chars` has them; none
+   * where a quote has no partner.
+   */
   function shellWords(line) {
     const found = [];
     let word = null;
@@ -82,6 +100,12 @@
       if (" \t\r\n".includes(char)) {
         if (word !== null) found.push(word);
         word = null;
+      } else if (";&|".includes(char)) {
+        if (word !== null) found.push(word);
+        word = null;
+        const start = at;
+        while (at + 1 < line.length && ";&|".includes(line[at + 1])) at += 1;
+        found.push(line.slice(start, at + 1));
       } else if (char === "#") {
         break;
       } else if (char === "\\") {

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.judge import Images
     from ml_bench_metric.predictions import Predictions
     from ml_bench_metric.store import RunFolder
+    from ml_bench_metric.summary import Group
     from ml_bench_metric.tasks import TaskSet
 
 
@@ -95,6 +96,7 @@ def evaluate(
     from ml_bench_metric.sandbox import docker_engine
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
     from ml_bench_metric.sandbox.limits import Limits
+    from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.workers import allot
 
     if (predictions is None) != references:
@@ -115,7 +117,8 @@ def evaluate(
         raise typer.BadParameter(f"limit {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from error
 
     # The summary is standard output; everything about the way there is not.
-    console = Console(stderr=True)
+    # `:x:` is part of a path and no emoji.
+    console = Console(stderr=True, emoji=False)
     every_task = read_tasks(source, split, revision)
     tasks = every_task.only(parse_names(repositories)) if repositories else every_task
     if predictions is None:
@@ -137,38 +140,65 @@ def evaluate(
         capacity = sandbox.capacity()
         team = allot(workers, limits, capacity, oversubscribe=oversubscribe)
         if team.note:
-            console.print(f"[yellow]workers:[/] {team.note}")
+            console.print(f"[yellow]workers:[/] {_shown(team.note)}")
         about = judge.about(sys.argv, capacity, team, tasks)
         identity = judge.identity(settings, tasks, images)
         opened = _open_folder(out, identity, about, restart, console) if out else nullcontext()
         with opened as folder:
-            judgement = judge.Judgement(found, tasks, settings, folder)
+            judgement = judge.Judgement(found, tasks, settings, folder, images.digests)
             todo = judgement.todo(retry_errors=retry_errors)
             total = sum(len(prediction.candidates) for prediction in found.items.values())
             if len(todo) < total:
-                console.print(f"{total - len(todo)} of {total} candidates have a result in {out}; {len(todo)} to go")
+                console.print(
+                    f"{total - len(todo)} of {total} candidates have a result in {_shown(out)}; {len(todo)} to go",
+                    soft_wrap=True,
+                )
             stop = Stop()
-            with (
-                _interrupts(stop, console),
-                EvaluationProgress(console, len(todo), rule, visible=not quiet) as progress,
-            ):
-                for result in judgement.execute(todo, sandbox, images, team, stop):
-                    progress.advance(result)
+            broken: SandboxError | None = None
+            try:
+                with (
+                    _interrupts(stop, console),
+                    EvaluationProgress(console, len(todo), rule, visible=not quiet) as progress,
+                ):
+                    for result in judgement.execute(todo, sandbox, images, team, stop):
+                        progress.advance(result)
+            except SandboxError as error:
+                broken = error
             summary = judgement.summary(ks=ks, rule=rule, estimator="ordered" if ordered else "unbiased")
     if as_json:
         print(summary.to_json(indent=2))
     else:
         render(summary, Console())
     if out:
-        console.print(f"results, summary and settings are in {out}", soft_wrap=True)
+        console.print(f"results, summary and settings are in {_shown(out)}", soft_wrap=True)
+    if broken is not None:
+        known = total - summary.overall.pending
+        where = f" in {_shown(out)}; start Docker, then the same command goes on" if out else "; --out keeps results"
+        console.print(f"{known} of {total} candidates have a result{where}", soft_wrap=True)
+        raise broken
     if stop.finish:
         console.print("stopped early; the same command goes on" if out else "stopped early; --out keeps results")
         raise typer.Exit(INTERRUPTED)
-    if total and summary.overall.environment_errors == total:
+    if _nothing_executed(summary.overall):
         raise typer.Exit(NOTHING_EXECUTED)
     if not total:
         console.print("there was no candidate to execute")
         raise typer.Exit(BAD_INPUT)
+
+
+def _shown(text: object) -> str:
+    """Return a text of the user's as it is to be printed among markup."""
+    from rich.markup import escape
+
+    from ml_bench_metric.printable import printable
+
+    return escape(printable(str(text)))
+
+
+def _nothing_executed(group: Group) -> bool:
+    """Return whether the sandbox failed everything that it was given; an answer without a program was not."""
+    executed = sum(group.outcomes.values()) - group.outcomes["no_program"] - group.environment_errors
+    return group.environment_errors > 0 and executed == 0
 
 
 def _repositories(predictions: Predictions, tasks: TaskSet) -> list[str]:
@@ -186,8 +216,10 @@ def _open_folder(
     except OtherRunError:
         if not restart:
             raise
-    console.print(f"{out} held another run; it is now {put_aside(out)}", soft_wrap=True)
-    return RunFolder(out, identity, about)
+    # Before it is renamed: `.` would go along with the folder.
+    place = out.resolve()
+    console.print(f"{_shown(out)} held another run; it is now {_shown(put_aside(place))}", soft_wrap=True)
+    return RunFolder(place, identity, about)
 
 
 def _require_an_image(images: Images, console: Console) -> None:
@@ -196,7 +228,7 @@ def _require_an_image(images: Images, console: Console) -> None:
     if images.missing and not images.digests:
         raise SandboxError("nothing can be executed: " + "; ".join(images.missing.values()))
     for reason in images.missing.values():
-        console.print(f"[yellow]not executed:[/] {reason}", soft_wrap=True)
+        console.print(f"[yellow]not executed:[/] {_shown(reason)}", soft_wrap=True)
 
 
 @contextmanager

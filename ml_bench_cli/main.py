@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ml_bench_cli import check, evaluate, images, show, tasks
+from ml_bench_cli import check, evaluate, hub, images, register, show, tasks
 from ml_bench_cli.options import BAD_INPUT, INTERRUPTED, NOTHING_EXECUTED
 
 app = typer.Typer(
@@ -22,7 +22,9 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("check")(check.check)
 app.command("tasks")(tasks.tasks)
 app.command("show")(show.show)
+app.command("register")(register.register)
 app.add_typer(images.app, name="images")
+app.add_typer(hub.app, name="hub")
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,6 +68,7 @@ def main() -> None:
 def _status_of(error: Exception) -> int | None:
     """Return the exit status of an error that a person can mend; None for a fault of ours, which shows its trace."""
     from ml_bench_dataset import DataError
+    from ml_bench_hub.errors import HubError
     from ml_bench_metric.environments.base import BaseUnknown
     from ml_bench_metric.environments.build_log import BuildError
     from ml_bench_metric.environments.recipe import RecipeError
@@ -75,7 +78,8 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
 
-    if isinstance(error, (DataError, PredictionsError, RunError, RecipeError, EnvironmentUnknown, BaseUnknown)):
+    bad_input = (DataError, PredictionsError, RunError, RecipeError, EnvironmentUnknown, BaseUnknown, HubError)
+    if isinstance(error, bad_input):
         return BAD_INPUT
     if isinstance(error, (SandboxError, BuildError, BashMissingError)):
         return NOTHING_EXECUTED

@@ -37,6 +37,7 @@ class EvaluationProgress:
         self._score = RunningScore(rule)
         self._lines = visible and not console.is_terminal and total > 0
         self._done = 0
+        self._errors = 0
         self._next_line = time.monotonic() + _LINE_SECONDS
         self._bar = Progress(
             TextColumn("candidates"),
@@ -53,7 +54,12 @@ class EvaluationProgress:
         """Take the next result."""
         self._done += 1
         score = self._score.add(result)
-        shown = "" if score is None else f"pass@1 so far {100 * score:.1f} %"
+        if result.execution is not None and result.execution.outcome == "environment_error":
+            self._errors += 1
+        parts = [] if score is None else [f"pass@1 so far {100 * score:.1f} %"]
+        if self._errors:
+            parts.append(f"{self._errors} environment error{'s' if self._errors > 1 else ''}")
+        shown = ", ".join(parts)
         self._bar.update(self._task, advance=1, score=shown)
         now = time.monotonic()
         if self._lines and (now >= self._next_line or self._done == self._total):

@@ -36,7 +36,7 @@ class Settings(Record):
 
     extract: Literal["auto", "none"] = "auto"
     """Whether the program is taken out of the candidate's text, or the text is the program."""
-    seconds: float | None = Field(default=None, gt=0)
+    seconds: float | None = Field(default=None, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)
     """Time limit in seconds; None for the original judge's, which depends on the task."""
     limits: Limits = Limits()
     """The other limits; its `seconds` do not count."""
@@ -202,10 +202,15 @@ class Evaluation:
             return
         planned.prepared, planned.error = None, ""
         try:
+            image = self._image_of(task)
+        except SandboxError as error:
+            planned.error, planned.error_stays = str(error), True
+            return
+        try:
             job = Job(
                 program=program,
                 language=task.language,
-                image=self._image_of(task),
+                image=image,
                 working_folder=task.working_folder,
                 limits=self._settings.limits_for(task),
                 variables=task.variables,
@@ -221,7 +226,7 @@ class Evaluation:
                 time.sleep(_RETRY_SECONDS)
                 self._prepare(planned, slot)
             execution = self._execute(planned)
-            if execution is None or execution.outcome != "environment_error" or self._abandoned:
+            if execution is None or execution.outcome != "environment_error" or self._abandoned or planned.error_stays:
                 break
             # Raises where the engine is gone: then the run ends, instead of failing everything that is left.
             self._sandbox.capacity()
@@ -275,6 +280,8 @@ class _Planned:
     queued: float
     prepared: Prepared | None = None
     error: str = ""
+    error_stays: bool = False
+    """Whether another try would fail in the same way: the image that is missing now is missing a second later."""
 
 
 _Done = queue.Queue[Result | BaseException | None]

@@ -91,12 +91,14 @@ def references(tasks: TaskSet) -> Predictions:
 def identity(settings: Settings, tasks: TaskSet, images: Images) -> dict[str, Any]:
     """Return what results must have in common to belong to one run, as JSON values.
 
-    A repository whose image is missing is left out: that image may be built, and the run be gone on with.
+    A repository whose image is missing is left out: that image may be built, and the run be gone on with. The
+    selection is in it: of one folder, numbers over some repositories must not replace those over others.
     """
     return {
         "harness": harness_version(),
         "settings": settings.model_dump(mode="json"),
         "tasks": tasks.digest,
+        "selection": list(tasks.selection),
         **{f"image of {repository}": digest for repository, digest in sorted(images.digests.items())},
     }
 
@@ -116,6 +118,7 @@ def about(command: Sequence[str], capacity: Capacity, workers: Workers, tasks: T
         "cpus_are_shared": not all(workers.slots),
         "origin": tasks.origin,
         "split": tasks.split,
+        "selection": list(tasks.selection),
     }
 
 
@@ -137,6 +140,8 @@ class Judgement:
     settings: Settings
     folder: RunFolder | None = None
     """Where results are kept; None keeps them in memory."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Repository -> digest of the only image whose stored results count; of a repository that is not there all do."""
     _kept: list[Result] = field(default_factory=list)
 
     def todo(self, *, retry_errors: bool = False) -> list[Candidate]:
@@ -156,7 +161,11 @@ class Judgement:
         """Yield the results that belong to the candidates of this evaluation, one for each that has one."""
         expected = {(c.task.task_id, c.index): text_sha256(c.text) for c in candidates(self.predictions, self.tasks)}
         for result in self.folder.results() if self.folder else self._kept:
-            if expected.get((result.task_id, result.candidate)) == result.candidate_sha256:
+            if expected.get((result.task_id, result.candidate)) != result.candidate_sha256:
+                continue
+            # Without an image nothing ran: an environment error, or an answer without a program.
+            image = result.execution.image if result.execution else ""
+            if image in ("", self.digests.get(result.repository, image)):
                 yield result
 
     def execute(

@@ -6,9 +6,10 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from ml_bench_metric.results import Result
 from ml_bench_metric.summary import Summary
@@ -17,6 +18,13 @@ RUN_FILE = "run.json"
 RESULTS_FILE = "results.jsonl"
 SUMMARY_FILE = "summary.json"
 _LOCK_FILE = ".lock"
+
+_DRAFT_SUFFIX = ".new"
+
+_OF_A_PART = ("command", "started", "load_before", "workers", "cpus_are_shared")
+"""What `run.json` tells of every part of a run: each time the run was begun or gone on with is one."""
+
+_SHOWN_DIFFERENCES = 5
 
 Identity = Mapping[str, Any]
 """What must be equal for results to belong to one run: harness version, settings, images, tasks. Plain JSON values."""
@@ -43,10 +51,11 @@ class RunFolder:
         Args:
             path: of the folder; made where it does not exist.
             identity: of this run. A folder that holds another run's results is refused.
-            about: what else is to stand in `run.json`: versions, command, times.
+            about: what else is to stand in `run.json`: versions, command, times. It replaces what an earlier part of
+                the run told; what may differ between parts is kept for each, oldest first, under `parts`.
 
         Raises:
-            RunError: the folder cannot be made, is in use, is no run's folder or holds another run.
+            RunError: the folder cannot be made or written, is in use, is no run's folder or holds another run.
         """
         self.path = path
         # JSON has fewer types than Python: what is compared is what would be read back.
@@ -64,30 +73,58 @@ class RunFolder:
             self._lock.close()
             raise RunError(f"{path} is in use by another evaluation; wait for it, or give another --out") from error
         try:
-            self._check_identity()
+            stored = self._stored_run()
+            # First, and with what only earlier parts knew: results without their identity could be of anything.
+            facts = {
+                "identity": {**stored["identity"], **self._identity},
+                **about,
+                "parts": [*stored["parts"], {name: about[name] for name in _OF_A_PART if name in about}],
+            }
+            _write(path / RUN_FILE, json.dumps(facts, indent=2))
             self._results = self._open_results()
-            _write(path / RUN_FILE, json.dumps({"identity": self._identity, **about}, indent=2))
         except BaseException:
             self._lock.close()
             raise
 
     def append(self, result: Result) -> None:
-        """Store a result; it is in the file, as far as this process is concerned, when this returns."""
-        self._results.write(result.to_json() + "\n")
-        self._results.flush()
+        """Store a result; it is in the file, as far as this process is concerned, when this returns.
+
+        Raises:
+            RunError: it cannot be written; nothing more can be stored then.
+        """
+        try:
+            self._results.write(result.to_json() + "\n")
+            self._results.flush()
+        except OSError as error:
+            # Closing writes what is left of the line, and would fail once more later.
+            with suppress(OSError):
+                self._results.close()
+            _refuse(self.path / RESULTS_FILE, error)
 
     def results(self) -> Iterator[Result]:
         """Yield the stored results, the last one of each candidate."""
         return read_results(self.path)
 
     def write_summary(self, summary: Summary) -> None:
-        """Store the summary, whole or not at all."""
+        """Store the summary, whole or not at all.
+
+        Raises:
+            RunError: it cannot be written.
+        """
         _write(self.path / SUMMARY_FILE, summary.to_json(indent=2))
 
     def close(self) -> None:
-        """Give the folder free."""
-        self._results.close()
-        self._lock.close()
+        """Give the folder free.
+
+        Raises:
+            RunError: the last results could not be written.
+        """
+        try:
+            self._results.close()
+        except OSError as error:
+            _refuse(self.path / RESULTS_FILE, error)
+        finally:
+            self._lock.close()
 
     def __enter__(self) -> RunFolder:
         """Return self."""
@@ -97,39 +134,63 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close."""
-        self.close()
+        try:
+            self.close()
+        except RunError:
+            if error is None:
+                raise
 
-    def _check_identity(self) -> None:
+    def _stored_run(self) -> dict[str, Any]:
+        """Return what `run.json` says, which is of the same run; an empty identity and no parts where it is new."""
         if not (self.path / RUN_FILE).exists():
-            strangers = [entry.name for entry in self.path.iterdir() if entry.name != _LOCK_FILE]
+            ours = (_LOCK_FILE, RUN_FILE + _DRAFT_SUFFIX)
+            strangers = [name for name in _names_in(self.path) if name not in ours]
             if strangers:
                 raise RunError(
-                    f"{self.path} holds {sorted(strangers)[0]!r} and no {RUN_FILE}: no run's folder; give another --out"
+                    f"{self.path} holds {strangers[0]!r} and no {RUN_FILE}: no run's folder; give another --out"
                 )
-            return
-        stored = read_run(self.path)["identity"]
+            return {"identity": {}, "parts": []}
+        stored = read_run(self.path)
         # What only one of them knows, such as an image that was missing before, does not contradict.
-        differing = sorted(key for key in stored.keys() & self._identity if stored[key] != self._identity[key])
+        common = sorted(stored["identity"].keys() & self._identity)
+        differing = [
+            line for name in common for line in _differences(name, stored["identity"][name], self._identity[name])
+        ]
         if differing:
-            name = differing[0]
+            more = len(differing) - _SHOWN_DIFFERENCES
             raise OtherRunError(
-                f"{self.path} holds results of another run: {', '.join(differing)} differ ({name} was "
-                f"{stored[name]!r}, now {self._identity[name]!r}); give another --out, the same settings "
-                "to go on, or --restart to put those results aside"
+                f"{self.path} holds results of another run ({', '.join(differing[:_SHOWN_DIFFERENCES])}"
+                f"{f', and {more} more' if more > 0 else ''}); give another --out, the same settings to go on, "
+                "or --restart to put those results aside"
             )
+        return stored
 
     def _open_results(self) -> IO[str]:
         path = self.path / RESULTS_FILE
-        _cut_torn_line(path)
-        return path.open("a", encoding="utf-8", newline="\n")
+        try:
+            _cut_torn_line(path)
+            return path.open("a", encoding="utf-8", newline="\n")
+        except OSError as error:
+            _refuse(path, error)
 
 
 def put_aside(path: Path) -> Path:
-    """Rename a run's folder to the first free `<name>.1`, `<name>.2`, … beside it, and return that path."""
+    """Rename a run's folder to the first free `<name>.1`, `<name>.2`, … beside it, and return that path.
+
+    Raises:
+        RunError: it cannot be renamed.
+    """
+    # `.` and `..` are no names that a number can be added to.
+    path = path.resolve()
     number = 1
-    while (aside := path.with_name(f"{path.name}.{number}")).exists():
-        number += 1
-    return path.rename(aside)
+    try:
+        while (aside := path.parent / f"{path.name}.{number}").exists():
+            number += 1
+        return path.rename(aside)
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be put aside as {aside.name}: {error.strerror or error}; give another --out"
+        ) from error
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -141,7 +202,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     path = folder / RUN_FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {**found, "identity": dict(found["identity"])}
+        return {**found, "identity": dict(found["identity"]), "parts": list(found.get("parts", ()))}
     except FileNotFoundError as error:
         raise RunError(f"{folder} is no run's folder: it has no {RUN_FILE}") from error
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -152,7 +213,7 @@ def read_results(folder: Path) -> Iterator[Result]:
     """Yield the results of a run in the order in which they became known; of several for one candidate, the last.
 
     Raises:
-        RunError: a line is no result; the message names it.
+        RunError: a line is no result, and the message names it; or the file cannot be read.
     """
     path = folder / RESULTS_FILE
     # Twice through the file, so that only a number per candidate is kept in memory.
@@ -165,28 +226,60 @@ def read_results(folder: Path) -> Iterator[Result]:
 def _numbered_results(path: Path) -> Iterator[tuple[int, Result]]:
     if not path.exists():
         return
-    with path.open(encoding="ascii", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith("\n"):
-                return
-            try:
-                yield number, Result.from_json(line)
-            except ValueError as error:
-                reason = str(error).splitlines()[0]
-                raise RunError(
-                    f"{path}:{number}: no result of this version ({reason}); remove the line to have that candidate "
-                    "run again"
-                ) from error
+    try:
+        with path.open(encoding="ascii", errors="replace") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith("\n"):
+                    return
+                yield number, _result_of(line, f"{path}:{number}")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _result_of(line: str, where: str) -> Result:
+    try:
+        return Result.from_json(line)
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(
+            f"{where}: no result of this version ({reason}); remove the line to have that candidate run again"
+        ) from error
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except OSError as error:
+        raise RunError(f"{folder} cannot be read: {error.strerror or error}; give another --out") from error
+
+
+def _differences(name: str, stored: Any, now: Any) -> Iterator[str]:
+    """Yield `name: stored -> now` for each value that differs, however deep it lies."""
+    if isinstance(stored, dict) and isinstance(now, dict):
+        for key in sorted(stored.keys() | now):
+            yield from _differences(f"{name}.{key}", stored.get(key, "absent"), now.get(key, "absent"))
+    elif stored != now:
+        yield f"{name}: {stored!r} -> {now!r}"
+
+
+def _refuse(path: Path, error: OSError) -> NoReturn:
+    raise RunError(
+        f"{path} cannot be written: {error.strerror or error}; what was stored before is kept: mend that, and the same "
+        "command goes on, or give another --out"
+    ) from error
 
 
 def _write(path: Path, text: str) -> None:
     """Write a file so that a reader finds the old one or the new one, never a half."""
-    draft = path.with_name(path.name + ".new")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    draft = path.with_name(path.name + _DRAFT_SUFFIX)
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        _refuse(path, error)
 
 
 def _cut_torn_line(path: Path) -> None:

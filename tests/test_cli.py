@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,11 +13,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import ml_bench_sample
+from ml_bench_cli.main import main
+from ml_bench_cli.progress import EvaluationProgress
+from ml_bench_metric import judge
+from ml_bench_metric.sandbox import docker_engine, docker_sandbox
 from ml_bench_metric.sandbox.docker_engine import list_containers
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
-from ml_bench_metric.store import read_results
+from ml_bench_metric.sandbox.execution import Execution
+from ml_bench_metric.sandbox.protocol import Job
+from ml_bench_metric.store import read_results, read_run
+from tests.fakes import DIGEST, FakeSandbox, by_program
+from tests.result_builders import ERROR, PASSING, result
+
+NO_PROGRAM = "I am sorry, but I cannot help with that."
 
 COMMAND = [sys.executable, "-c", "from ml_bench_cli.main import main; main()"]
 
@@ -121,6 +133,121 @@ def test_a_terminal_that_is_not_utf8_is_no_reason_to_crash(tmp_path: Path, bash_
     )
     assert done.returncode == 2
     assert "\\u2026" in done.stderr
+
+
+class _InProcess:
+    """The command line in this process, on a sandbox without an engine."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.sandbox = FakeSandbox()
+        self.sandbox.client = None  # type: ignore[attr-defined]
+        self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
+        self.images = judge.Images({"tiny-gan": DIGEST, "tiny-text": DIGEST}, {})
+        monkeypatch.setattr(docker_sandbox, "DockerSandbox", lambda: self.sandbox)
+        monkeypatch.setattr(docker_engine, "sweep", lambda client: 0)
+        monkeypatch.setattr(judge, "find_images", lambda *_: self.images)
+        monkeypatch.chdir(folder)
+
+    def evaluate(self, outputs: list[str], *options: object, task: str) -> tuple[int, str]:
+        """Return the exit status, and what was written to standard error."""
+        path = _predictions(self.folder, {"task_id": task, "output": outputs})
+        fixed = ["ml-bench", "evaluate", path, "--tasks", "sample", "--k", "1", "--workers", "1", "-q"]
+        self._monkeypatch.setattr(sys, "argv", [str(one) for one in (*fixed, *options)])
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), self._capsys.readouterr().err
+
+
+@pytest.fixture()
+def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> _InProcess:
+    monkeypatch.setattr("ml_bench_metric.evaluation._RETRY_SECONDS", 0.0)
+    return _InProcess(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "refused", "status"),
+    [
+        (["python a.py", NO_PROGRAM], "", 3),
+        (["python a.py", "python b.py"], "b.py", 0),
+        ([NO_PROGRAM, NO_PROGRAM], "", 0),
+    ],
+)
+def test_exit_status_3_says_that_nothing_was_executed(
+    in_process: _InProcess, bash_task: str, outputs: list[str], refused: str, status: int
+) -> None:
+    in_process.sandbox.refuse = lambda job: refused in job.program
+    found, errors = in_process.evaluate(outputs, task=bash_task)
+    assert found == status, errors
+
+
+def test_an_engine_that_dies_keeps_the_results_and_says_how_to_go_on(in_process: _InProcess, bash_task: str) -> None:
+    def die(job: Job) -> Execution:
+        if job.program != "exit 2":
+            return by_program(job)
+        in_process.sandbox.answers = False
+        return Execution(outcome="environment_error", reason="connection refused")
+
+    in_process.sandbox.behave = die
+    options = ("--extract", "none", "--out", "run")
+    status, errors = in_process.evaluate([f"exit {i}" for i in range(5)], *options, task=bash_task)
+    assert status == 3
+    assert "2 of 5 candidates have a result in run; start Docker, then the same command goes on\n" in errors
+    assert "Traceback" not in errors
+    assert json.loads((in_process.folder / "run" / "summary.json").read_text())["overall"]["pending"] == 3
+    in_process.sandbox.behave, in_process.sandbox.answers = by_program, True
+    status, errors = in_process.evaluate([f"exit {i}" for i in range(5)], *options, task=bash_task)
+    assert (status, len(read_run(in_process.folder / "run")["parts"])) == (0, 2)
+    assert "2 of 5 candidates have a result in run; 3 to go" in errors
+
+
+def test_restart_puts_the_folder_aside_that_one_is_in(
+    in_process: _InProcess, bash_task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = in_process.folder / "run"
+    run.mkdir()
+    monkeypatch.chdir(run)
+    options = ("--out", ".", "--extract", "none")
+    assert in_process.evaluate(["exit 0"], *options, task=bash_task)[0] == 0
+    status, errors = in_process.evaluate(["exit 0"], *options, "--limit-time", 3, "--restart", task=bash_task)
+    assert status == 0, errors
+    assert read_run(run)["identity"]["settings"]["seconds"] == 3
+    assert read_run(in_process.folder / "run.1")["identity"]["settings"]["seconds"] is None
+
+
+def test_another_selection_of_repositories_never_replaces_the_numbers_of_the_whole(
+    in_process: _InProcess, bash_task: str
+) -> None:
+    options = ("--out", "run", "--extract", "none")
+    assert in_process.evaluate(["exit 0"], *options, task=bash_task)[0] == 0
+    chosen = ("--repositories", bash_task.split("/")[0])
+    status, errors = in_process.evaluate(["exit 0"], *options, *chosen, task=bash_task)
+    assert status == 2
+    assert f"selection: [] -> ['{chosen[1]}']" in errors
+
+
+def test_a_path_is_shown_as_it_is(in_process: _InProcess, bash_task: str) -> None:
+    status, errors = in_process.evaluate(["exit 0"], "--out", "r[red]n[/x]:x:", "--extract", "none", task=bash_task)
+    assert status == 0, errors
+    assert "results, summary and settings are in r[red]n[/x]:x:\n" in errors
+
+
+def test_a_results_file_that_cannot_be_written_exits_with_2(in_process: _InProcess, bash_task: str) -> None:
+    assert in_process.evaluate(["exit 0"], "--out", "run", task=bash_task)[0] == 0
+    (in_process.folder / "run" / "results.jsonl").unlink()
+    (in_process.folder / "run" / "results.jsonl").mkdir()
+    status, errors = in_process.evaluate(["exit 0"], "--out", "run", task=bash_task)
+    assert status == 2
+    assert "results.jsonl cannot be written" in errors and "Traceback" not in errors
+
+
+def test_the_live_line_counts_environment_errors_beside_the_score() -> None:
+    written = io.StringIO()
+    console = Console(file=written, width=100)
+    with EvaluationProgress(console, 2, "original", visible=True) as progress:
+        progress.advance(result("a/1", execution=PASSING))
+        progress.advance(result("a/2", execution=ERROR))
+    assert written.getvalue() == "2 of 2 candidates, pass@1 so far 100.0 %, 1 environment error\n"
 
 
 @pytest.mark.docker

@@ -109,6 +109,20 @@ def test_a_task_without_an_image_concerns_no_other_task() -> None:
     assert outcomes == {"repo/0": "environment_error", "repo/1": "exited"}
 
 
+def test_a_missing_image_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 60.0)
+    asked: list[str] = []
+
+    def image_of(task: Task) -> str:
+        asked.append(task.task_id)
+        raise SandboxError("no image for repo")
+
+    sandbox = FakeSandbox()
+    results = list(Evaluation(sandbox, PLAIN, image_of, Workers(((0,),), "")).run(_todo(["exit 0"] * 3)))
+    assert [r.execution and r.execution.reason for r in results] == ["no image for repo"] * 3
+    assert asked == ["repo/0", "repo/1", "repo/2"]
+
+
 def test_an_engine_that_is_gone_ends_the_run_instead_of_failing_what_is_left() -> None:
     sandbox = FakeSandbox()
 

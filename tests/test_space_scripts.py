@@ -249,11 +249,35 @@ def test_exported_variables_are_those_of_the_package(page: Page) -> None:
     rows += [
         'export A=1 B=\'x y\' C=$A/${B}\n$ export D="q\\""$A # c\n  export E=a#b é=1 1x=2 =3 F',
         "export A=$$A\nexport B=$A",
+        "export D=1;export DE=$D && export F=$DE${D}\nexport PATH=$PATH:/x B=$(pwd) A=1 || export A=2",
     ]
     texts = [
         *rows,
         *mutated(
-            rows, ['"', "'", "\\", "#", " ", "$", "{", "=", "export ", "\n", "\r", "\x85", "é", "$ "], 2000, seed=6
+            rows,
+            [
+                '"',
+                "'",
+                "\\",
+                "#",
+                " ",
+                "$",
+                "{",
+                "=",
+                "export ",
+                "\n",
+                "\r",
+                "\x85",
+                "é",
+                "$ ",
+                ";",
+                "&&",
+                "|",
+                "`",
+                "${",
+            ],
+            2000,
+            seed=6,
         ),
     ]
     expected = [list(map(list, task.model_copy(update={"prefix_code": text}).variables.items())) for text in texts]

@@ -10,7 +10,7 @@ INSTALLED := .venv/installed
 export HF_HUB_OFFLINE := 1
 export HF_EVALUATE_OFFLINE := 1
 
-.PHONY: help demo test venv engine images lint clean
+.PHONY: help demo test venv engine browser images lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -19,8 +19,9 @@ help: ## show this
 demo: images ## evaluate the sample benchmark in containers, and show Pass@k
 	$(BIN)/ml-bench evaluate ml_bench_sample/predictions.jsonl --tasks sample --split L --limit-time 5 --limit-memory 512m --out runs/demo --restart
 
-test: lint images ## all checks and tests
+test: lint images browser ## all checks and tests
 	$(BIN)/pytest
+	bash scripts/test-datasets-versions.sh $(BIN)/python
 
 lint: venv ## the checks that need no engine: ruff, mypy
 	$(BIN)/ruff check .
@@ -40,9 +41,12 @@ $(INSTALLED): pyproject.toml setup.py
 engine: ## a running Docker engine: uses, or installs and starts one
 	@bash scripts/ensure-engine.sh
 
+browser: ## Chromium, for the tests of the Space's page
+	@bash scripts/ensure-browser.sh
+
 images: venv engine ## the image of the sample benchmark
 	$(BIN)/ml-bench images build sample
 
 clean: ## remove what these commands made in this folder
-	rm -rf .venv build dist runs *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-versions dataset_infos.json build dist runs *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

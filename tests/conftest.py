@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_EVALUATE_OFFLINE", "1")
 os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
+
+
+@pytest.fixture(autouse=True)
+def _imports_are_left_as_they_were() -> Iterator[None]:
+    """`evaluate.load` puts its module cache on the import path: that of one test must not serve the next one."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+    for name in [name for name in sys.modules if name.partition(".")[0] == "evaluate_modules"]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

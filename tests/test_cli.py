@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -369,7 +370,9 @@ def test_a_killed_harness_loses_nothing_and_the_next_run_sweeps_what_it_left(
     options = ["--tasks", "sample", "--extract", "none", "--out", tmp_path / "run", "--k", "1"]
     again = _run("evaluate", path, *options, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert f"removed {len(left)} containers" in again.stderr
+    swept = re.search(r"removed (\d+) containers", again.stderr)
+    # One more may have come to be after it was killed: the engine had been asked for it.
+    assert swept is not None and int(swept[1]) >= len(left)
     assert len(list(read_results(tmp_path / "run"))) >= known
     assert not [
         r for r in list_containers(docker_sandbox.client) if f'"pid": {long_run.pid},' in r["Labels"]["ml-bench.owner"]

@@ -202,7 +202,7 @@ def _notes(about: Mapping[str, Any], summary: Summary, score: PassAtK) -> str:
         parts.append(f"failures for lack of a prediction: {overall.missing} tasks")
     if overall.environment_errors and score.lower is not None and score.upper is not None:
         bounds = f"{100 * score.lower:.2f} to {100 * score.upper:.2f}"
-        parts.append(f"environment errors, not among n: {overall.environment_errors} (bounds {bounds})")
+        parts.append(f"environment errors: {overall.environment_errors} (bounds {bounds})")
     if score.interval is not None:
         parts.append("95 % interval over tasks {:.2f} to {:.2f}".format(*(100 * end for end in score.interval)))
     seconds = settings.get("seconds")

@@ -133,7 +133,7 @@ def test_environment_errors_are_named_with_the_bounds_that_they_leave(tmp_path: 
     results[5] = result(NAMES[1], 0, ERROR)
     entry = read_entries(make_run(tmp_path, results), ks=(1,))[0]
     low, high = 100 * (130 - 0.2) / 260, 50.0
-    assert f"environment errors, not among n: 1 (bounds {low:.2f} to {high:.2f})" in str(entry.notes)
+    assert f"environment errors: 1 (bounds {low:.2f} to {high:.2f})" in str(entry.notes)
     assert "n = 1299 candidates judged" in str(entry.notes)
 
 

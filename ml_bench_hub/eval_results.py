@@ -135,9 +135,14 @@ def _read_summary(run: Path) -> Summary:
         raise RunError(f"{path} is no summary of this version ({reason}); run the same command again") from error
 
 
+def _parts(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what `run.json` tells of each part of a run: what held for one of them holds for the run's numbers."""
+    return [about, *about["parts"]]
+
+
 def _require_benchmark(run: Path, about: Mapping[str, Any], summary: Summary) -> None:
     overall = summary.overall
-    if "--references" in about.get("command", ()):
+    if any("--references" in part.get("command", ()) for part in _parts(about)):
         raise HubError(f"{run} is a run of the references, not of a model's answers")
     if summary.digest != ml_bench_dataset.KNOWN_DIGESTS[_SPLIT]:
         raise HubError(
@@ -208,7 +213,7 @@ def _notes(about: Mapping[str, Any], summary: Summary, score: PassAtK) -> str:
     seconds = settings.get("seconds")
     parts.append("time limits of the original judge" if seconds is None else f"time limit {seconds:g} s")
     parts.append(f"extraction {settings.get('extract', 'unknown')}")
-    if about.get("cpus_are_shared"):
+    if any(part.get("cpus_are_shared") for part in _parts(about)):
         parts.append("candidates shared CPUs")
     if summary.ceiling is not None:
         parts.append(f"references reach at most {100 * summary.ceiling[summary.rule].share:.1f} in the static checks")

@@ -146,6 +146,14 @@ def test_what_differs_from_the_original_judge_is_named(run: Path, tmp_path: Path
     assert "time limit 30 s; extraction none; candidates shared CPUs" in notes
 
 
+def test_shared_cpus_of_an_earlier_part_are_named_too(run: Path, tmp_path: Path) -> None:
+    def change(content: dict[str, Any]) -> None:
+        content["cpus_are_shared"] = False
+        content["parts"] = [{"cpus_are_shared": True}, {"cpus_are_shared": False}]
+
+    assert "candidates shared CPUs" in str(read_entries(edited(run, tmp_path, change))[0].notes)
+
+
 def test_the_data_set_can_be_named_and_the_revision_is_its_own(run: Path) -> None:
     entry = read_entries(run, dataset="lab/ml-bench")[0]
     assert (entry.dataset_id, entry.dataset_revision) == ("lab/ml-bench", None)
@@ -222,8 +230,13 @@ def test_a_part_of_the_tasks(tmp_path: Path) -> None:
         read_entries(run)
 
 
-def test_references_are_no_model(run: Path, tmp_path: Path) -> None:
+def test_references_are_no_model_in_any_part_of_a_run(run: Path, tmp_path: Path) -> None:
     copy = edited(run, tmp_path, lambda content: content["command"].append("--references"))
+    with pytest.raises(HubError, match="a run of the references"):
+        read_entries(copy)
+    earlier = {"command": ["ml-bench", "evaluate", "--references"]}
+    (tmp_path / "resumed").mkdir()
+    copy = edited(run, tmp_path / "resumed", lambda content: content.update(parts=[earlier, {"command": []}]))
     with pytest.raises(HubError, match="a run of the references"):
         read_entries(copy)
 

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ml_bench_metric.environments.images import find_image
+from ml_bench_metric.environments.images import TaskImage, list_images, serving_images
 from ml_bench_metric.evaluation import Candidate, Evaluation, Settings
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.limits import GIB, MIB, Limits
@@ -57,9 +57,10 @@ def main() -> None:
     counts = [int(part) for part in options.workers.split(",")]
 
     with DockerSandbox() as sandbox:
-        image = options.image or find_image(sandbox.client, "tiny-gan")
-        if image is None:
+        serving = serving_images(list_images(sandbox.client), "tiny-gan", "tiny-gan/1")
+        if not options.image and not serving:
             sys.exit("no image: run `make images`, or give --image")
+        image = options.image or serving[0].name
         task = next(task for task in load_tasks("sample", "L").tasks if task.language == "python")
         ways: dict[str, Callable[[int, int], None]] = {
             "process": _process,
@@ -139,9 +140,9 @@ def _docker_run(image: str, count: int, workers: int) -> None:
 
 
 def _judge(sandbox: DockerSandbox, image: str, task: Task, count: int, workers: int) -> None:
-    digest = sandbox.image_digest(image)
+    served = TaskImage(sandbox.image_digest(image))
     team: Workers = allot(workers, LIMITS, sandbox.capacity(), oversubscribe=True)
-    evaluation = Evaluation(sandbox, Settings(extract="none", limits=LIMITS), lambda _: digest, team)
+    evaluation = Evaluation(sandbox, Settings(extract="none", limits=LIMITS), lambda _: served, team)
     for result in evaluation.run(_candidates(task, count)):
         if result.execution is None or result.execution.status != 0:
             sys.exit(f"the trivial program failed: {result.execution}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from ml_bench_metric.sandbox.execution import Execution, Output, Times
-from ml_bench_metric.sandbox.protocol import Capacity, Job, SandboxError
+from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -31,7 +31,8 @@ class FakeSandbox:
         self.run: list[Job] = []
         self.open = 0
         self.most_at_a_time = 0
-        self.cpus: list[tuple[int, ...]] = []
+        self.slots: list[Slot] = []
+        self.gpus: tuple[str, ...] = ()
         self.answers = True
         self.refuse: Callable[[Job], bool] = lambda job: False
         self._lock = threading.Lock()
@@ -43,12 +44,12 @@ class FakeSandbox:
     def capacity(self) -> Capacity:
         if not self.answers:
             raise SandboxError("the engine does not answer")
-        return Capacity(cpus=(0, 1), memory_bytes=2**40, description="fake")
+        return Capacity(cpus=(0, 1), memory_bytes=2**40, description="fake", gpus=self.gpus)
 
-    def prepare(self, job: Job, cpus: tuple[int, ...] = ()) -> FakePrepared:
+    def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> FakePrepared:
         with self._lock:
             self.prepared.append(job)
-            self.cpus.append(cpus)
+            self.slots.append(slot)
             if self.refuse(job):
                 raise SandboxError("no container could be made")
             self.open += 1

@@ -11,12 +11,16 @@ from typing import Any
 
 import pytest
 
+from ml_bench_metric.environments.images import TaskImage
+from ml_bench_metric.evaluation import Candidate, Evaluation, Settings
 from ml_bench_metric.sandbox.docker_engine import OWNER_LABEL, is_dead, list_containers, owner, remove_container, sweep
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.execution import Execution
 from ml_bench_metric.sandbox.limits import MIB, Limits
-from ml_bench_metric.sandbox.protocol import Job, SandboxError
+from ml_bench_metric.sandbox.protocol import Job, SandboxError, Slot
 from ml_bench_metric.tasks import Language
+from ml_bench_metric.workers import Workers
+from tests.result_builders import task
 
 pytestmark = pytest.mark.docker
 
@@ -90,7 +94,7 @@ def test_threads_that_wait_for_each_other_do_not_look_like_a_long_computation(ru
         "def spin():\n    while time.monotonic() < end: pass\n    time.sleep(60)\n"
         "for _ in range(40): threading.Thread(target=spin).start()\n"
     )
-    execution = run.sandbox.prepare(run.job(program, "python", seconds=4), (0,)).run()
+    execution = run.sandbox.prepare(run.job(program, "python", seconds=4), Slot((0,))).run()
     assert execution.outcome == "still_running"
     assert execution.ready_seconds is not None and execution.ready_seconds < 2
 
@@ -348,8 +352,27 @@ def test_a_run_that_is_discarded_from_another_thread_returns_at_once(run: Runner
 
 
 def test_owned_cpus_are_what_a_candidate_sees(run: Runner) -> None:
-    execution = run.sandbox.prepare(run.job("nproc; taskset -p $$ | sed 's/.*: //'"), (1,)).run()
+    execution = run.sandbox.prepare(run.job("nproc; taskset -p $$ | sed 's/.*: //'"), Slot((1,))).run()
     assert execution.stdout.head.split() == ["1", "2"]
+
+
+def test_a_gpu_that_the_engine_cannot_give_is_an_environment_error_with_the_way_out_and_leaves_nothing(
+    run: Runner,
+) -> None:
+    # No machine has this GPU, so an engine with GPUs fails as one without them does.
+    workers = Workers((Slot((0,), ("GPU-00000000-0000-0000-0000-000000000000",)),), "")
+    image = TaskImage(run.sandbox.image_digest(run.image))
+    chosen = Settings(extract="none", limits=Limits(memory_bytes=256 * MIB, gpus=1))
+    before = {record["Id"] for record in list_containers(run.sandbox.client)}
+    with DockerSandbox() as sandbox:
+        evaluation = Evaluation(sandbox, chosen, lambda task: image, workers)
+        (judged,) = evaluation.run([Candidate(task("tiny-gan/1"), 0, "true")])
+    assert judged.execution is not None
+    assert (judged.execution.outcome, judged.execution.gpus) == ("environment_error", 0)
+    assert "the engine gives no GPU: install NVIDIA's driver" in judged.execution.reason
+    assert "\n" not in judged.execution.reason
+    left = [record for record in list_containers(run.sandbox.client) if record["Id"] not in before]
+    assert [record["Id"] for record in left if record["Labels"][OWNER_LABEL] == owner()] == []
 
 
 def test_nothing_is_left_behind(run: Runner, sample_image: str) -> None:

@@ -1,21 +1,22 @@
-"""Candidates own their CPUs and memory: nobody gets more workers than the machine carries without asking for it."""
+"""Candidates own CPUs, GPUs and memory: nobody gets more workers than the machine carries without asking for it."""
 
 from __future__ import annotations
 
 import pytest
 
 from ml_bench_metric.sandbox.limits import GIB, Limits
-from ml_bench_metric.sandbox.protocol import Capacity
+from ml_bench_metric.sandbox.protocol import Capacity, SandboxError, Slot
 from ml_bench_metric.workers import allot
 
 
-def _machine(cpus: int, gib: int) -> Capacity:
-    return Capacity(cpus=tuple(range(cpus)), memory_bytes=gib * GIB, description="")
+def _machine(cpus: int, gib: int, gpus: int = 0) -> Capacity:
+    names = tuple(f"GPU-{number}" for number in range(gpus))
+    return Capacity(cpus=tuple(range(cpus)), memory_bytes=gib * GIB, description="", gpus=names)
 
 
 def test_no_two_workers_share_a_cpu() -> None:
     slots = allot(None, Limits(cpus=2, memory_bytes=GIB), _machine(5, 64)).slots
-    assert slots == ((0, 1), (2, 3))
+    assert slots == (Slot((0, 1)), Slot((2, 3)))
 
 
 def test_memory_limits_together_fit_into_the_machine() -> None:
@@ -31,7 +32,7 @@ def test_more_workers_than_fit_are_refused_and_said_so() -> None:
 
 def test_oversubscription_is_only_for_those_who_ask() -> None:
     workers = allot(8, Limits(), _machine(2, 4), oversubscribe=True)
-    assert workers.slots == ((),) * 8
+    assert workers.slots == (Slot(),) * 8
     assert "share 2 CPUs" in workers.note
 
 
@@ -52,3 +53,47 @@ def test_a_machine_that_is_busy_with_other_work_is_said_to_be() -> None:
     quiet, busy = (Capacity((0, 1), 64 * GIB, "", load=load) for load in (0.4, 3.0))
     assert allot(None, Limits(), quiet).note == ""
     assert "busy with other work (load 3.0 on 2 CPUs)" in allot(None, Limits(), busy).note
+
+
+def test_no_two_workers_share_a_gpu() -> None:
+    slots = allot(None, Limits(gpus=2, memory_bytes=GIB), _machine(8, 64, gpus=5)).slots
+    assert slots == (Slot((0,), ("GPU-0", "GPU-1")), Slot((1,), ("GPU-2", "GPU-3")))
+
+
+@pytest.mark.parametrize(
+    ("machine", "scarce"),
+    [
+        (_machine(8, 64, gpus=2), "1 GPU of the engine's 2; the machine has GPUs for 2 at a time"),
+        (_machine(3, 64, gpus=4), "1 GPU of the engine's 4; the machine has CPUs for 3 at a time"),
+        (_machine(8, 16, gpus=4), "1 GPU of the engine's 4; the machine has memory for 2 at a time"),
+    ],
+)
+def test_how_many_fit_beside_gpus_is_said_with_what_is_scarce(machine: Capacity, scarce: str) -> None:
+    assert allot(None, Limits(gpus=1), machine).note == f"each candidate owns {scarce}"
+
+
+def test_more_workers_than_gpus_are_refused_and_said_so() -> None:
+    workers = allot(4, Limits(gpus=1, memory_bytes=GIB), _machine(8, 64, gpus=2))
+    assert len(workers.slots) == 2
+    assert "2 of the 4 workers asked for, since more would share GPUs; --oversubscribe allows that" in workers.note
+
+
+def test_candidates_without_gpus_own_none_of_a_machine_that_has_some() -> None:
+    workers = allot(None, Limits(), _machine(2, 64, gpus=4))
+    assert workers.slots == (Slot((0,)), Slot((1,)))
+    assert workers.note == ""
+
+
+def test_oversubscribed_gpus_are_shared_evenly_and_each_candidate_has_as_many_as_it_is_to_own() -> None:
+    workers = allot(3, Limits(gpus=2), _machine(2, 4, gpus=3), oversubscribe=True)
+    assert [slot.gpus for slot in workers.slots] == [("GPU-0", "GPU-1"), ("GPU-2", "GPU-0"), ("GPU-1", "GPU-2")]
+    assert workers.note == "3 workers share 2 CPUs and 3 GPUs, as asked"
+
+
+@pytest.mark.parametrize("oversubscribe", [False, True])
+@pytest.mark.parametrize(("found", "way_out"), [(0, "nvidia-container-toolkit"), (1, "give --gpus 1 or less")])
+def test_gpus_that_the_engine_lacks_are_an_error_with_the_way_out(
+    found: int, way_out: str, oversubscribe: bool
+) -> None:
+    with pytest.raises(SandboxError, match=way_out):
+        allot(None, Limits(gpus=2), _machine(8, 64, gpus=found), oversubscribe=oversubscribe)

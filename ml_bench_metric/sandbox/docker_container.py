@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ml_bench_metric.sandbox.gpus import device_requests
 from ml_bench_metric.sandbox.limits import Limits
-from ml_bench_metric.sandbox.protocol import Job
-
-USER = "1000:1000"
-"""The candidate's user and group: unprivileged, and by number, so that no image has to know a name."""
+from ml_bench_metric.sandbox.protocol import Job, Slot
 
 READY = b"ready\n"
 """What the prelude says on standard output before it reads the program."""
@@ -58,26 +56,30 @@ def create_options(job: Job) -> dict[str, Any]:
         # An image's own entry point must not get between us and the candidate.
         "entrypoint": ["bash", "-c", _PRELUDE, "ml-bench"],
         "command": arguments,
-        "user": USER,
-        "environment": dict(job.variables),
+        "user": job.user,
+        # Images made for GPUs ask for all of them in this variable, and an engine whose default runtime is NVIDIA's
+        # obeys, or fails where it has none. `void` asks for nothing; the engine sets its own where GPUs are given.
+        "environment": {**job.variables, **({} if job.limits.gpus else {"NVIDIA_VISIBLE_DEVICES": "void"})},
         "stdin_open": True,
         # A name that resolves without a network: what looks up its own host (torchrun, MPI) would hang otherwise.
         "hostname": "localhost",
     }
 
 
-def host_options(limits: Limits, cpus: tuple[int, ...]) -> dict[str, Any]:
+def host_options(limits: Limits, slot: Slot) -> dict[str, Any]:
     """Return the arguments of `APIClient.create_host_config`: what a container may use and do.
 
     Args:
         limits: of the candidate.
-        cpus: numbers of the CPUs that it owns; empty: as much time as `limits.cpus` CPUs have, on any of them.
+        slot: which CPUs and GPUs it owns.
     """
     from docker.types import LogConfig, Ulimit
 
-    owned = {"cpuset_cpus": ",".join(map(str, cpus))} if cpus else {"nano_cpus": limits.cpus * 10**9}
+    owned = {"cpuset_cpus": ",".join(map(str, slot.cpus))} if slot.cpus else {"nano_cpus": limits.cpus * 10**9}
+    gpus = device_requests(limits, slot)
     return {
         **owned,
+        **({"device_requests": gpus} if gpus else {}),
         "network_mode": "none",
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],

@@ -25,7 +25,8 @@ from ml_bench_metric.sandbox.docker_container import (
 )
 from ml_bench_metric.sandbox.docker_time import engine_seconds
 from ml_bench_metric.sandbox.execution import Execution, Outcome, Times
-from ml_bench_metric.sandbox.protocol import Capacity, Job, SandboxError
+from ml_bench_metric.sandbox.gpus import engine_gpus, explained
+from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -73,6 +74,7 @@ class DockerSandbox:
         self._alive: set[str] = set()
         self._lock = threading.Lock()
         self._digests: dict[str, str] = {}
+        self._gpus: tuple[str, ...] | None = None
 
     def image_digest(self, image: str) -> str:
         """See `Sandbox.image_digest`."""
@@ -97,18 +99,23 @@ class DockerSandbox:
             info = self.client.info()
         except Exception as error:
             raise SandboxError(f"the Docker engine gives no information: {docker_engine.one_line(error)}") from error
+        if self._gpus is None:
+            # Once: asking the driver can take seconds.
+            self._gpus = engine_gpus(info, local=self._is_local())
         return Capacity(
             cpus=_usable_cpus(int(info["NCPU"])),
             memory_bytes=int(info["MemTotal"]),
             description=f"Docker {info['ServerVersion']}, {info['Driver']}, cgroup v{info.get('CgroupVersion', '1')}",
             load=os.getloadavg()[0] if self._is_local() else None,
+            gpus=self._gpus,
         )
 
     def _is_local(self) -> bool:
         """Whether the engine is reached through a socket of this machine."""
-        return str(self.client.api.base_url).startswith(("http+docker://", "npipe://"))
+        # How the client names a Unix socket and Windows' named pipe; `ssh` stands there for an engine elsewhere.
+        return str(self.client.api.base_url).startswith(("http+docker://localhost", "http+docker://localnpipe"))
 
-    def prepare(self, job: Job, cpus: tuple[int, ...] = ()) -> DockerPrepared:
+    def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> DockerPrepared:
         """See `Sandbox.prepare`. The container runs and waits for its program."""
         began = time.monotonic()
         digest = self.image_digest(job.image)
@@ -117,7 +124,7 @@ class DockerSandbox:
             created = self.client.api.create_container(
                 digest,
                 labels=self._labels,
-                host_config=self.client.api.create_host_config(**host_options(job.limits, cpus)),
+                host_config=self.client.api.create_host_config(**host_options(job.limits, slot)),
                 **create_options(job),
             )
             container = str(created["Id"])
@@ -129,7 +136,9 @@ class DockerSandbox:
             raise
         except Exception as error:
             self._remove_later(container)
-            raise SandboxError(f"no container could be made: {docker_engine.one_line(error)}") from error
+            said = docker_engine.one_line(error)
+            said = explained(said) if job.limits.gpus else said
+            raise SandboxError(f"no container could be made: {said}") from error
 
     def close(self) -> None:
         """See `Sandbox.close`."""
@@ -252,6 +261,7 @@ class DockerPrepared:
             stdout=self._stdout.output(),
             stderr=self._stderr.output(),
             image=self._digest,
+            gpus=self._job.limits.gpus,
             reason=reason,
         )
 

@@ -24,6 +24,11 @@ was stopped for writing more than it may. `environment_error`: the sandbox faile
 """
 
 
+Assets = Literal["unknown", "not_needed", "none", "stand_in", "real"]
+"""Which weights and data an image has: not known (an image that this project did not make); none, and its tasks need
+none; none, though its tasks need some; small generated ones under the real names, whose numbers mean nothing; real."""
+
+
 class Record(BaseModel):
     """A record that crosses a boundary (disk, process): immutable, and strict about its fields."""
 
@@ -76,5 +81,9 @@ class Execution(Record):
     stderr: Output = Output()
     image: str = ""
     """Digest of the image, `sha256:…`."""
+    assets: Assets = "unknown"
+    """Which weights and data the image has."""
+    gpus: int = Field(default=0, ge=0)
+    """Number of GPUs that the candidate was given."""
     reason: str = ""
     """For an `environment_error`: what failed, and what to do."""

@@ -20,6 +20,8 @@ class Limits(Record):
     """Wall time of the candidate, in seconds."""
     cpus: int = Field(default=1, ge=1)
     """CPUs that the candidate owns while it runs."""
+    gpus: int = Field(default=0, ge=0)
+    """GPUs that the candidate owns while it runs; of others it sees nothing. Their memory is not limited."""
     memory_bytes: int = Field(default=8 * GIB, ge=16 * MIB)
     """Memory, in bytes; swap is not added to it."""
     processes: int = Field(default=512, ge=8)

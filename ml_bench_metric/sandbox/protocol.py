@@ -25,6 +25,8 @@ class Job:
     limits: Limits
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables on top of the image's own; nothing of the host is ever added."""
+    user: str = "1000:1000"
+    """uid and gid of the candidate, by number, so that no image has to know a name."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,24 @@ class Capacity:
     memory_bytes: int
     description: str
     """Its kind and version, for the record of a run."""
+    gpus: tuple[str, ...] = ()
+    """Ids of its GPUs, in its own words; empty where it has none to give."""
     load: float | None = None
     """Number of processes that ran or waited for a CPU there, mean of the last minute; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What is a candidate's own while it runs."""
+
+    cpus: tuple[int, ...] = ()
+    """Numbers of its CPUs; empty: the time of `Limits.cpus` CPUs, on any of them."""
+    gpus: tuple[str, ...] = ()
+    """Ids of its GPUs, from `Capacity.gpus`; empty: `Limits.gpus` of any."""
+
+
+ANY_SLOT = Slot()
+"""No CPU or GPU in particular."""
 
 
 class Prepared(Protocol):
@@ -71,12 +89,12 @@ class Sandbox(Protocol):
             SandboxError: the engine does not answer.
         """
 
-    def prepare(self, job: Job, cpus: tuple[int, ...] = ()) -> Prepared:
+    def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> Prepared:
         """Make the sandbox of a job ahead of its run.
 
         Args:
             job: what will run.
-            cpus: numbers of the CPUs that the candidate owns; empty: `job.limits.cpus` of any.
+            slot: which CPUs and GPUs the candidate owns.
 
         Raises:
             SandboxError: the sandbox cannot be made.

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ml_bench_cli.inputs import print_problems, read_tasks
 from ml_bench_cli.options import (
     BAD_INPUT,
-    INTERRUPTED,
     NOTHING_EXECUTED,
+    AssetsOption,
     Extract,
+    Gpus,
+    Image,
+    LimitCpus,
+    LimitDisk,
+    LimitMemory,
+    LimitOutput,
+    LimitProcesses,
+    LimitTime,
+    LimitTmp,
+    Out,
+    Oversubscribe,
+    Quiet,
+    Repositories,
+    Restart,
+    RetryErrors,
     Revision,
     RuleOption,
     Split,
     Tasks,
+    Workers,
     parse_ks,
     parse_names,
-    parse_size,
 )
-from ml_bench_cli.progress import EvaluationProgress
+from ml_bench_cli.running import Way, assets_of, end_early, executed, open_place, read_way, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ml_bench_metric.evaluation import Stop
     from ml_bench_metric.judge import Images
     from ml_bench_metric.predictions import Predictions
-    from ml_bench_metric.store import RunFolder
     from ml_bench_metric.summary import Group
     from ml_bench_metric.tasks import TaskSet
 
@@ -46,39 +55,34 @@ def evaluate(
     split: Split = "L",
     revision: Revision = None,
     references: Annotated[bool, typer.Option("--references", help="Execute the references instead.")] = False,
-    repositories: Annotated[str, typer.Option(help="Only the tasks of these, separated by commas.")] = "",
+    repositories: Repositories = "",
+    exclude: Annotated[
+        Literal["known-issues"] | None,
+        typer.Option(help="Leave out the tasks whose reference is known not to pass in the images that are used."),
+    ] = None,
     k: Annotated[str, typer.Option(help="Values of k, separated by commas.")] = "1,2,5",
     rule: RuleOption = "original",
     ordered: Annotated[bool, typer.Option("--ordered", help="Lead with the paper's order-based pass@k.")] = False,
     extract: Extract = "auto",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the run: results as they come, to be gone on with.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Candidates at a time; by default as many as fit.")] = None,
-    oversubscribe: Annotated[
-        bool, typer.Option("--oversubscribe", help="Let workers share CPUs and memory; verdicts then depend on load.")
-    ] = False,
-    limit_time: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Seconds per candidate; by default the original's (10; vid2vid 4; timm Python 7)."),
-    ] = None,
-    limit_cpus: Annotated[int, typer.Option(min=1, help="CPUs that a candidate owns.")] = 1,
-    limit_memory: Annotated[str, typer.Option(help="Memory per candidate.")] = "8g",
-    limit_disk: Annotated[str, typer.Option(help="Disk space per candidate.")] = "8g",
-    limit_tmp: Annotated[str, typer.Option(help="Size of /tmp per candidate.")] = "1g",
-    limit_output: Annotated[str, typer.Option(help="Output per candidate.")] = "64m",
-    limit_processes: Annotated[int, typer.Option(min=8, help="Processes per candidate.")] = 512,
-    image: Annotated[str | None, typer.Option(help="Run everything in this image.")] = None,
+    out: Out = None,
+    workers: Workers = None,
+    oversubscribe: Oversubscribe = False,
+    limit_time: LimitTime = None,
+    limit_cpus: LimitCpus = 1,
+    limit_memory: LimitMemory = "8g",
+    limit_disk: LimitDisk = "8g",
+    limit_tmp: LimitTmp = "1g",
+    limit_output: LimitOutput = "64m",
+    limit_processes: LimitProcesses = 512,
+    gpus: Gpus = 0,
+    image: Image = None,
+    assets: AssetsOption = "auto",
     strict_input: Annotated[
         bool, typer.Option("--strict-input", help="Stop before anything runs at faulty lines and unknown tasks.")
     ] = False,
-    retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="Run again what ended with an environment error.")
-    ] = False,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Where --out holds a run with other settings or images, put that aside.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    retry_errors: RetryErrors = False,
+    restart: Restart = False,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of the table.")] = False,
 ) -> None:
     """Execute every candidate in a fresh container, and show Pass@k.
@@ -86,35 +90,35 @@ def evaluate(
     The same command with the same --out goes on where it stopped. Ctrl-C lets what runs come to its end; a second one
     stops at once.
     """
-    from pydantic import ValidationError
     from rich.console import Console
 
     from ml_bench_metric import judge
-    from ml_bench_metric.evaluation import Settings, Stop
     from ml_bench_metric.predictions import read_predictions, require_clean
     from ml_bench_metric.report.table import render
-    from ml_bench_metric.sandbox import docker_engine
-    from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
-    from ml_bench_metric.sandbox.limits import Limits
-    from ml_bench_metric.sandbox.protocol import SandboxError
-    from ml_bench_metric.workers import allot
+    from ml_bench_metric.validation import ValidationStore, with_executed_ceiling
 
     if (predictions is None) != references:
         raise typer.BadParameter("give a file of predictions, or --references, and not both")
     ks = parse_ks(k)
-    try:
-        limits = Limits(
-            cpus=limit_cpus,
-            memory_bytes=parse_size(limit_memory),
-            disk_bytes=parse_size(limit_disk),
-            tmp_bytes=parse_size(limit_tmp),
-            output_bytes=parse_size(limit_output),
-            processes=limit_processes,
-        )
-        settings = Settings(extract=extract, seconds=limit_time, limits=limits)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        raise typer.BadParameter(f"limit {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from error
+    way = read_way(
+        extract=extract,
+        limit_time=limit_time,
+        limit_cpus=limit_cpus,
+        limit_memory=limit_memory,
+        limit_disk=limit_disk,
+        limit_tmp=limit_tmp,
+        limit_output=limit_output,
+        limit_processes=limit_processes,
+        gpus=gpus,
+        image=image,
+        assets=assets,
+        out=out,
+        workers=workers,
+        oversubscribe=oversubscribe,
+        retry_errors=retry_errors,
+        restart=restart,
+        quiet=quiet,
+    )
 
     # The summary is standard output; everything about the way there is not.
     # `:x:` is part of a path and no emoji.
@@ -131,68 +135,42 @@ def evaluate(
         print_problems(found.problems, console)
         found = found.only(tasks)
 
-    with DockerSandbox() as sandbox:
-        swept = docker_engine.sweep(sandbox.client)
-        if swept:
-            console.print(f"removed {swept} containers that an ended evaluation had left")
-        images = judge.find_images(sandbox, _repositories(found, tasks), image)
-        _require_an_image(images, console)
-        capacity = sandbox.capacity()
-        team = allot(workers, limits, capacity, oversubscribe=oversubscribe)
-        if team.note:
-            console.print(f"[yellow]workers:[/] {_shown(team.note)}")
-        about = judge.about(sys.argv, capacity, team, tasks)
-        identity = judge.identity(settings, tasks, images)
-        opened = _open_folder(out, identity, about, restart, console) if out else nullcontext()
-        with opened as folder:
-            judgement = judge.Judgement(found, tasks, settings, folder, images.digests)
-            todo = judgement.todo(retry_errors=retry_errors)
-            total = sum(len(prediction.candidates) for prediction in found.items.values())
-            if len(todo) < total:
-                console.print(
-                    f"{total - len(todo)} of {total} candidates have a result in {_shown(out)}; {len(todo)} to go",
-                    soft_wrap=True,
-                )
-            stop = Stop()
-            broken: SandboxError | None = None
-            try:
-                with (
-                    _interrupts(stop, console),
-                    EvaluationProgress(console, len(todo), rule, visible=not quiet) as progress,
-                ):
-                    for result in judgement.execute(todo, sandbox, images, team, stop):
-                        progress.advance(result)
-            except SandboxError as error:
-                broken = error
-            summary = judgement.summary(ks=ks, rule=rule, estimator="ordered" if ordered else "unbiased")
+    with open_place(way, console) as place:
+        # Of every task: the score is over those without a prediction too.
+        images = place.images(tasks.tasks, way)
+        if exclude:
+            tasks = _without_known_issues(tasks, images, way, console)
+            found = found.only(tasks)
+        # Now: a file that cannot be read must not be found out about when all has been executed.
+        validations = ValidationStore().of_images(images.digests.values())
+        used = _only(images, found)
+        with executed("evaluation", found, tasks, used, place, way, console, rule) as ended:
+            summary = ended.judgement.summary(ks=ks, rule=rule, estimator="ordered" if ordered else "unbiased")
+            summary = with_executed_ceiling(summary, tasks, images.digests, way.settings, validations)
+            if ended.judgement.folder is not None:
+                ended.judgement.folder.write_summary(summary)
     if as_json:
         print(summary.to_json(indent=2))
     else:
         render(summary, Console())
     if out:
-        console.print(f"results, summary and settings are in {_shown(out)}", soft_wrap=True)
-    if broken is not None:
-        known = total - summary.overall.pending
-        where = f" in {_shown(out)}; start Docker, then the same command goes on" if out else "; --out keeps results"
-        console.print(f"{known} of {total} candidates have a result{where}", soft_wrap=True)
-        raise broken
-    if stop.finish:
-        console.print("stopped early; the same command goes on" if out else "stopped early; --out keeps results")
-        raise typer.Exit(INTERRUPTED)
+        console.print(f"results, summary and settings are in {shown(out)}", soft_wrap=True)
+    end_early(ended, out, console)
     if _nothing_executed(summary.overall):
         raise typer.Exit(NOTHING_EXECUTED)
-    if not total:
+    if not ended.candidates:
         console.print("there was no candidate to execute")
         raise typer.Exit(BAD_INPUT)
 
 
-def _shown(text: object) -> str:
-    """Return a text of the user's as it is to be printed among markup."""
-    from rich.markup import escape
+def _only(images: Images, predictions: Predictions) -> Images:
+    """Return the images of the tasks that have candidates: what others lack is no fault, and no part of the run."""
+    from ml_bench_metric.judge import Images
 
-    from ml_bench_metric.printable import printable
-
-    return escape(printable(str(text)))
+    return Images(
+        by_task={task_id: image for task_id, image in images.by_task.items() if task_id in predictions.items},
+        missing={task_id: reason for task_id, reason in images.missing.items() if task_id in predictions.items},
+    )
 
 
 def _nothing_executed(group: Group) -> bool:
@@ -201,47 +179,15 @@ def _nothing_executed(group: Group) -> bool:
     return group.environment_errors > 0 and executed == 0
 
 
-def _repositories(predictions: Predictions, tasks: TaskSet) -> list[str]:
-    """Return the repositories that candidates run in."""
-    return list(dict.fromkeys(tasks.by_id[task_id].repository for task_id in predictions.items))
+def _without_known_issues(tasks: TaskSet, images: Images, way: Way, console: Console) -> TaskSet:
+    """Return the tasks without those whose reference is known not to pass, under whichever rule."""
+    from ml_bench_metric.known_issues import KNOWN_ISSUES, known_issues, tasks_with_issues
 
-
-def _open_folder(
-    out: Path, identity: Mapping[str, Any], about: Mapping[str, Any], restart: bool, console: Console
-) -> RunFolder:
-    from ml_bench_metric.store import OtherRunError, RunFolder, put_aside
-
-    try:
-        return RunFolder(out, identity, about)
-    except OtherRunError:
-        if not restart:
-            raise
-    # Before it is renamed: `.` would go along with the folder.
-    place = out.resolve()
-    console.print(f"{_shown(out)} held another run; it is now {_shown(put_aside(place))}", soft_wrap=True)
-    return RunFolder(place, identity, about)
-
-
-def _require_an_image(images: Images, console: Console) -> None:
-    from ml_bench_metric.sandbox.protocol import SandboxError
-
-    if images.missing and not images.digests:
-        raise SandboxError("nothing can be executed: " + "; ".join(images.missing.values()))
-    for reason in images.missing.values():
-        console.print(f"[yellow]not executed:[/] {_shown(reason)}", soft_wrap=True)
-
-
-@contextmanager
-def _interrupts(stop: Stop, console: Console) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a run's orderly end while this lasts."""
-
-    def ask(number: int, frame: object) -> None:
-        if stop.ask() == "finish":
-            console.print("stopping: what runs comes to its end; once more stops at once")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    issues = known_issues(tasks, extract=way.settings.extract, assets_of=assets_of(images), device=way.device)
+    left = tasks.without(tasks_with_issues(issues), KNOWN_ISSUES)
+    console.print(
+        f"left out: {len(tasks.tasks) - len(left.tasks)} of {len(tasks.tasks)} tasks for their known issues; "
+        "`ml-bench tasks --known-issues` lists them",
+        soft_wrap=True,
+    )
+    return left

@@ -122,6 +122,13 @@ def results(
         str | None, typer.Option(metavar="ID", help="Data set on the Hub that has the leaderboards.")
     ] = None,
     source_url: Annotated[str | None, typer.Option(help="Address of what stands behind the numbers.")] = None,
+    without_real_assets: Annotated[
+        bool,
+        typer.Option(
+            "--without-real-assets",
+            help="Also where candidates ran with stand-ins for weights and data, or without any; the entry says so.",
+        ),
+    ] = False,
     push: Annotated[
         str | None, typer.Option(metavar="MODEL_ID", help="Write them into this model's repository.")
     ] = None,
@@ -133,7 +140,13 @@ def results(
     from ml_bench_hub.client import connect
     from ml_bench_hub.eval_results import RESULTS_PATH, entries_to_yaml, push_entries, read_entries
 
-    entries = read_entries(run, dataset=dataset, ks=parse_ks(k) if k else (), source_url=source_url)
+    entries = read_entries(
+        run,
+        dataset=dataset,
+        ks=parse_ks(k) if k else (),
+        source_url=source_url,
+        without_real_assets=without_real_assets,
+    )
     typer.echo(entries_to_yaml(entries), nl=False)
     if push:
         _progress(push_entries(connect(), push, entries, pull_request=pull_request))

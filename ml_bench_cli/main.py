@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ml_bench_cli import check, evaluate, hub, images, register, show, tasks
+from ml_bench_cli import assets, check, evaluate, hub, images, register, show, tasks, validate
 from ml_bench_cli.options import BAD_INPUT, INTERRUPTED, NOTHING_EXECUTED
 
 app = typer.Typer(
@@ -19,11 +19,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("evaluate")(evaluate.evaluate)
+app.command("validate")(validate.validate)
 app.command("check")(check.check)
 app.command("tasks")(tasks.tasks)
 app.command("show")(show.show)
 app.command("register")(register.register)
 app.add_typer(images.app, name="images")
+app.add_typer(assets.app, name="assets")
 app.add_typer(hub.app, name="hub")
 
 
@@ -45,7 +47,10 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. Exit status: 0 done, 2 bad input, 3 nothing could be executed, 130 interrupted."""
+    """Run the command line.
+
+    Exit status: 0 done, 1 a check found something, 2 bad input, 3 nothing could be executed, 130 interrupted.
+    """
     for stream in (sys.stdout, sys.stderr):
         # A terminal or pipe that is not UTF-8 must not turn a character of a candidate into a crash.
         if isinstance(stream, io.TextIOWrapper):
@@ -69,6 +74,7 @@ def _status_of(error: Exception) -> int | None:
     """Return the exit status of an error that a person can mend; None for a fault of ours, which shows its trace."""
     from ml_bench_dataset import DataError
     from ml_bench_hub.errors import HubError
+    from ml_bench_metric.environments.archive import ArchiveError
     from ml_bench_metric.environments.base import BaseUnknown
     from ml_bench_metric.environments.build_log import BuildError
     from ml_bench_metric.environments.recipe import RecipeError
@@ -78,8 +84,9 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
 
-    bad_input = (DataError, PredictionsError, RunError, RecipeError, EnvironmentUnknown, BaseUnknown, HubError)
-    if isinstance(error, bad_input):
+    of_data = (DataError, PredictionsError, RunError, HubError)
+    of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
+    if isinstance(error, (*of_data, *of_environments)):
         return BAD_INPUT
     if isinstance(error, (SandboxError, BuildError, BashMissingError)):
         return NOTHING_EXECUTED

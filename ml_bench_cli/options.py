@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+if TYPE_CHECKING:
+    from ml_bench_metric.environments.images import AssetsWanted
+
+UNEXPECTED = 1
+"""Exit status where references did not do what is known of them, or a check found a fault."""
 BAD_INPUT = 2
 """Exit status for input that cannot be used."""
 NOTHING_EXECUTED = 3
@@ -39,7 +45,41 @@ RuleOption = Annotated[
     typer.Option("--rule", help="The rule that leads the table; verdicts of both are always made."),
 ]
 
+AssetsOption = Annotated[
+    Literal["auto", "none", "stand-in", "real"],
+    typer.Option("--assets", help="Weights and data of the images; auto: real where built, else stand-ins, else none."),
+]
+
+Repositories = Annotated[str, typer.Option(help="Only the tasks of these, separated by commas.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of the run: results as they come, to be gone on with.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Candidates at a time; by default as many as fit.")]
+Oversubscribe = Annotated[
+    bool, typer.Option("--oversubscribe", help="Let workers share CPUs and memory; verdicts then depend on load.")
+]
+LimitTime = Annotated[
+    float | None,
+    typer.Option(min=0.1, help="Seconds per candidate; by default the original's (10; vid2vid 4; timm Python 7)."),
+]
+LimitCpus = Annotated[int, typer.Option(min=1, help="CPUs that a candidate owns.")]
+LimitMemory = Annotated[str, typer.Option(help="Memory per candidate.")]
+LimitDisk = Annotated[str, typer.Option(help="Disk space per candidate.")]
+LimitTmp = Annotated[str, typer.Option(help="Size of /tmp per candidate.")]
+LimitOutput = Annotated[str, typer.Option(help="Output per candidate.")]
+LimitProcesses = Annotated[int, typer.Option(min=8, help="Processes per candidate.")]
+Gpus = Annotated[int, typer.Option(min=0, help="GPUs per candidate; it runs in an image for GPUs then.")]
+Image = Annotated[str | None, typer.Option(help="Run everything in this image.")]
+RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Run again what ended with an environment error.")]
+Restart = Annotated[
+    bool, typer.Option("--restart", help="Where --out holds a run with other settings or images, put that aside.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def assets_wanted(option: Literal["auto", "none", "stand-in", "real"]) -> AssetsWanted:
+    """Return the value of `--assets` as the judge writes it."""
+    return "stand_in" if option == "stand-in" else option
 
 
 def parse_size(text: str) -> int:

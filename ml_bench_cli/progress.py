@@ -19,13 +19,13 @@ _LINE_SECONDS = 30.0
 class EvaluationProgress:
     """Counts results, and shows how far an evaluation is and what its score looks like so far."""
 
-    def __init__(self, console: Console, total: int, rule: Rule, *, visible: bool) -> None:
+    def __init__(self, console: Console, total: int, rule: Rule | None, *, visible: bool) -> None:
         """Show nothing yet.
 
         Args:
             console: where to show it.
             total: number of candidates to execute.
-            rule: of the running score.
+            rule: of the running score; None where the candidates have none.
             visible: whether to show anything at all.
         """
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,7 +34,7 @@ class EvaluationProgress:
 
         self._console = console
         self._total = total
-        self._score = RunningScore(rule)
+        self._score = RunningScore(rule) if rule else None
         self._lines = visible and not console.is_terminal and total > 0
         self._done = 0
         self._errors = 0
@@ -53,7 +53,7 @@ class EvaluationProgress:
     def advance(self, result: Result) -> None:
         """Take the next result."""
         self._done += 1
-        score = self._score.add(result)
+        score = self._score.add(result) if self._score else None
         if result.execution is not None and result.execution.outcome == "environment_error":
             self._errors += 1
         parts = [] if score is None else [f"pass@1 so far {100 * score:.1f} %"]
@@ -64,7 +64,9 @@ class EvaluationProgress:
         now = time.monotonic()
         if self._lines and (now >= self._next_line or self._done == self._total):
             self._next_line = now + _LINE_SECONDS
-            self._console.print(f"{self._done} of {self._total} candidates, {shown or 'no score yet'}")
+            if not shown and self._score:
+                shown = "no score yet"
+            self._console.print(f"{self._done} of {self._total} candidates" + (f", {shown}" if shown else ""))
 
     def __enter__(self) -> EvaluationProgress:
         """Show the bar."""

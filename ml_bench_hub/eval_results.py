@@ -1,7 +1,8 @@
 """Result entries: a run's numbers in the form in which a model repository on the Hub states them.
 
 A number goes out with all that it takes to read it, and none goes out that is not the benchmark's: of a run that is not
-finished, of rows that are not the published ones, of references, or where Pass@k has no value.
+finished, of rows that are not the published ones or not all of them, of references, or where Pass@k has no value.
+Numbers made with stand-ins for weights and data, or without any, go out only where that is asked for, and labelled.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ml_bench_hub.client import explained, require_token
 from ml_bench_hub.errors import HubError, one_line
 from ml_bench_hub.front_matter import to_yaml
 from ml_bench_hub.leaderboard import LEADERBOARDS, Leaderboard
+from ml_bench_metric.report.assets import NOT_COMPARABLE
 from ml_bench_metric.store import SUMMARY_FILE, RunError, read_run
 from ml_bench_metric.summary import PassAtK, Summary
 
@@ -33,7 +35,12 @@ _SPLIT = "full"
 
 
 def read_entries(
-    run: Path, *, dataset: str | None = None, ks: Sequence[int] = (), source_url: str | None = None
+    run: Path,
+    *,
+    dataset: str | None = None,
+    ks: Sequence[int] = (),
+    source_url: str | None = None,
+    without_real_assets: bool = False,
 ) -> list[EvalResultEntry]:
     """Return the entries of a run, one for each k, under the rule and the estimator that lead it.
 
@@ -43,6 +50,8 @@ def read_entries(
             from, with its commit; else upstream's.
         ks: values of k; by default all of the run that there is a leaderboard for.
         source_url: of what stands behind the numbers, such as the run's files.
+        without_real_assets: whether numbers of executions with stand-ins for weights and data, or without any though
+            tasks need them, may go out too.
 
     Raises:
         HubError: the numbers cannot be published; the message says why and what to do.
@@ -57,6 +66,8 @@ def read_entries(
     about = read_run(run)
     summary = _read_summary(run)
     _require_benchmark(run, about, summary)
+    if not without_real_assets:
+        _require_real_assets(run, summary)
     origin = re.fullmatch(r"([^/\s]+/[^/@\s]+)@(\w+)", summary.origin)
     dataset = dataset or (origin[1] if origin else UPSTREAM)
     revision = origin[2] if origin and origin[1] == dataset else None
@@ -144,6 +155,10 @@ def _require_benchmark(run: Path, about: Mapping[str, Any], summary: Summary) ->
     overall = summary.overall
     if any("--references" in part.get("command", ()) for part in _parts(about)):
         raise HubError(f"{run} is a run of the references, not of a model's answers")
+    for left_out in summary.excluded:
+        raise HubError(
+            f"{run} leaves out {len(left_out.tasks)} tasks ({left_out.why}): evaluate all of them, without --exclude"
+        )
     if summary.digest != ml_bench_dataset.KNOWN_DIGESTS[_SPLIT]:
         raise HubError(
             f"{run} is not ML-Bench-L: its tasks (split {summary.split!r} of {summary.origin}) are not the published "
@@ -159,6 +174,17 @@ def _require_benchmark(run: Path, about: Mapping[str, Any], summary: Summary) ->
             f"{run} is not complete: {overall.pending} of {overall.expected} candidates have no result; the same "
             "`ml-bench evaluate` command goes on"
         )
+
+
+def _require_real_assets(run: Path, summary: Summary) -> None:
+    for kind, how in NOT_COMPARABLE.items():
+        if count := summary.overall.assets.get(kind):
+            executed = sum(summary.overall.assets.values())
+            raise HubError(
+                f"{run} was {how} in {count} of {executed} executions, so that its numbers cannot be compared with "
+                "others: evaluate in images with real ones (`ml-bench images build --assets real`), or give "
+                "--without-real-assets, and the entry says so"
+            )
 
 
 def _values(summary: Summary, ks: Sequence[int]) -> list[tuple[PassAtK, float]]:
@@ -215,8 +241,17 @@ def _notes(about: Mapping[str, Any], summary: Summary, score: PassAtK) -> str:
     parts.append(f"extraction {settings.get('extract', 'unknown')}")
     if any(part.get("cpus_are_shared") for part in _parts(about)):
         parts.append("candidates shared CPUs")
+    executed = sum(overall.assets.values())
+    parts += [
+        f"{how} in {overall.assets[kind]} of {executed} executions: not comparable with others"
+        for kind, how in NOT_COMPARABLE.items()
+        if overall.assets.get(kind)
+    ]
     if summary.ceiling is not None:
         parts.append(f"references reach at most {100 * summary.ceiling[summary.rule].share:.1f} in the static checks")
+    if summary.executed_ceiling is not None:
+        ceiling = summary.executed_ceiling[summary.rule]
+        parts.append(f"{ceiling.passed} of {ceiling.tasks} references pass in these images")
     parts.append(f"ml-bench {identity.get('harness', 'unknown')}")
     return "; ".join(parts)
 

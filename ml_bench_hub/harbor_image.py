@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ml_bench_hub.harbor_task import Start
-from ml_bench_metric.environments.recipe import Recipe
+from ml_bench_metric.environments import registry
+from ml_bench_metric.environments.recipe import REQUIREMENTS, Recipe
 from ml_bench_metric.environments.registry import EnvironmentUnknown, recipe_for
 from ml_bench_metric.tasks import Task
 
@@ -36,7 +37,7 @@ def harbor_image(task: Task) -> HarborImage:
         RecipeError: the recipe is faulty.
     """
     try:
-        recipe = recipe_for(task.repository)
+        recipe = recipe_for(task.repository, task.task_id)
     except EnvironmentUnknown:
         steps = [*_base(_BARE_PYTHON), _apt(_BARE_PACKAGES), _checkout(task), _folder(task)]
         return HarborImage("bare", "\n".join(steps) + "\n", {}, {})
@@ -45,27 +46,39 @@ def harbor_image(task: Task) -> HarborImage:
 
 def _prepared(task: Task, recipe: Recipe) -> HarborImage:
     from_git = recipe.package is None
-    packages = (*recipe.apt, *(("ca-certificates", "git") if from_git else ()))
-    steps = _base(recipe.python)
-    if packages:
-        steps.append(_apt(packages))
-    if recipe.pip:
-        extra = f" --extra-index-url {shlex.quote(recipe.pip_index)}" if recipe.pip_index else ""
-        steps.append(f"RUN python -m pip install --no-cache-dir{extra} {' '.join(map(shlex.quote, recipe.pip))}")
-    for script in recipe.scripts:
-        steps += [_copy(script, f"/tmp/{script}"), f"RUN python /tmp/{script} && rm /tmp/{script}"]
+    layers = registry.layers(recipe)
+    steps = _base(layers[0].python or _BARE_PYTHON)
+    files: dict[str, Path] = {}
+    if from_git:
+        steps.append(_apt(("ca-certificates", "git")))
+    for number, layer in enumerate(layers):
+        # A recipe may have the name of the set on which it stands, and both a script of the same name.
+        prefix = f"{number}-{layer.name}-"
+        if layer.apt:
+            steps.append(_apt(layer.apt))
+        if layer.requirements("cpu"):
+            name = prefix + REQUIREMENTS
+            files[name] = layer.folder / REQUIREMENTS
+            extra = f" --extra-index-url {shlex.quote(layer.pip_index)}" if layer.pip_index else ""
+            install = f"python -m pip install --no-cache-dir --no-deps --require-hashes{extra} -r /tmp/{name}"
+            steps += [_copy(name, f"/tmp/{name}"), f"RUN {install} && rm /tmp/{name}"]
+        for script in layer.scripts:
+            name = prefix + script
+            files[name] = layer.folder / script
+            steps += [_copy(name, f"/tmp/{name}"), f"RUN python /tmp/{name} && rm /tmp/{name}"]
     steps += [f"ENV {name}={_quoted(value)}" for name, value in recipe.environment.items()]
     if from_git:
         steps.append(_checkout(task))
     else:
         steps.append(_copy(task.directory, f"/workspace/{task.directory}"))
-    if recipe.imports:
-        steps.append(f"RUN python -c {shlex.quote('import ' + ', '.join(recipe.imports))}")
+    imports = dict.fromkeys(name for layer in layers for name in layer.imports)
+    if imports:
+        steps.append(f"RUN python -c {shlex.quote('import ' + ', '.join(imports))}")
     return HarborImage(
         start="prepared",
         dockerfile="\n".join([*steps, _folder(task)]) + "\n",
         folders={} if from_git else {task.directory: recipe.package_folder() / recipe.directories[task.repository]},
-        files={script: recipe.folder / script for script in recipe.scripts},
+        files=files,
     )
 
 

@@ -19,9 +19,9 @@ from ml_bench_metric.predictions import Prediction, Predictions
 from ml_bench_metric.results import RULES, Result
 from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
-from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_metric.summary import Group, Summary
 from ml_bench_metric.tasks import Task, TaskSet, load_tasks, usable_task
+from ml_bench_metric.validation import ValidationStore, with_executed_ceiling
 from ml_bench_metric.verdicts import verdict
 from ml_bench_metric.workers import allot
 
@@ -90,7 +90,7 @@ def compute(
         split: in which split.
 
     Raises:
-        ValueError: an argument or a row cannot be used; nothing was executed.
+        ValueError: an argument, a row or a stored validation cannot be used; nothing was executed.
         SandboxError: no engine answers, or no image is there for any task.
     """
     ks = checked_ks(k)
@@ -117,14 +117,14 @@ def compute(
     judgement = judge.Judgement(found, chosen, settings)
     with DockerSandbox() as sandbox:
         docker_engine.sweep(sandbox.client)
-        used = [task.repository for task in chosen.tasks if task.task_id in found.items]
-        images = judge.find_images(sandbox, list(dict.fromkeys(used)), image)
-        if images.missing and not images.digests:
-            raise SandboxError("nothing can be executed: " + "; ".join(images.missing.values()))
+        images = judge.find_images(sandbox, [task for task in chosen.tasks if task.task_id in found.items], image)
+        images.require_one()
+        validations = ValidationStore().of_images(images.digests.values())
         workers = allot(num_workers, settings.limits, sandbox.capacity())
         for _ in judgement.execute(judgement.todo(), sandbox, images, workers):
             pass
     summary = judgement.summary(ks=ks, rule=rule, estimator=estimator)
+    summary = with_executed_ceiling(summary, chosen, images.digests, settings, validations)
     return _as_dict(summary, judgement.results())
 
 
@@ -187,6 +187,9 @@ def _as_dict(summary: Summary, results: Iterable[Result]) -> dict[str, Any]:
         "rule": summary.rule,
         "estimator": summary.estimator,
         "ceiling": summary.ceiling[summary.rule].share if summary.ceiling else None,
+        "executed_ceiling": (
+            summary.executed_ceiling[summary.rule].model_dump() if summary.executed_ceiling is not None else None
+        ),
         "missing": list(summary.missing),
         "repositories": {name: _numbers(summary, group) for name, group in summary.repositories.items()},
         "types": {name: _numbers(summary, group) for name, group in summary.types.items()},
@@ -209,4 +212,5 @@ def _numbers(summary: Summary, group: Group) -> dict[str, Any]:
         "passed": group.scores[summary.rule].passed,
         "missing_predictions": group.missing,
         "environment_errors": group.environment_errors,
+        "assets": dict(group.assets),
     }

@@ -13,13 +13,14 @@ from typing import Literal
 from pydantic import Field
 
 from ml_bench_metric.checks import Checks, Rule, check
+from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.extraction import Extraction, extract
 from ml_bench_metric.predictions import Predictions
 from ml_bench_metric.results import RULES, Program, Result, text_sha256
 from ml_bench_metric.sandbox.execution import Execution, Record, Times
 from ml_bench_metric.sandbox.limits import Limits, original_seconds
-from ml_bench_metric.sandbox.protocol import Job, Prepared, Sandbox, SandboxError
-from ml_bench_metric.tasks import Task, TaskSet
+from ml_bench_metric.sandbox.protocol import Job, Prepared, Sandbox, SandboxError, Slot
+from ml_bench_metric.tasks import WORKSPACE, Task, TaskSet
 from ml_bench_metric.workers import Workers
 
 _ATTEMPTS = 2
@@ -95,14 +96,14 @@ class Stop:
 class Evaluation:
     """Executes candidates on some workers and yields a result for each, in the order in which they end.
 
-    Verdicts do not depend on that order: each candidate has its own copy of the image and its own CPUs.
+    Verdicts do not depend on that order: each candidate has its own copy of the image, its own CPUs and its own GPUs.
     """
 
     def __init__(
         self,
         sandbox: Sandbox,
         settings: Settings,
-        image_of: Callable[[Task], str],
+        image_of: Callable[[Task], TaskImage],
         workers: Workers,
         *,
         stop: Stop | None = None,
@@ -112,7 +113,7 @@ class Evaluation:
         Args:
             sandbox: where.
             settings: how.
-            image_of: name or digest of a task's image. It raises `SandboxError` where there is none: the candidates of
+            image_of: a task's image. It raises `SandboxError` where there is none: the candidates of
                 that task get an `environment_error`, the others are not concerned.
             workers: how many at a time.
             stop: lets somebody else end the run early.
@@ -162,7 +163,7 @@ class Evaluation:
                 while working:
                     working -= done.get() is None
 
-    def _work(self, slot: tuple[int, ...], feed: _Feed, pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
+    def _work(self, slot: Slot, feed: _Feed, pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
         """Run candidates one after the other; the next one's sandbox is made while one runs."""
         upcoming: Future[_Planned] | None = None
 
@@ -183,7 +184,7 @@ class Evaluation:
                 _discard(upcoming)
             done.put(None)
 
-    def _plan(self, candidate: Candidate, slot: tuple[int, ...], queued: float) -> _Planned:
+    def _plan(self, candidate: Candidate, slot: Slot, queued: float) -> _Planned:
         """Do all that can be done before a candidate runs: extraction, checks, its sandbox."""
         task = candidate.task
         extraction = extract(candidate.text, task.language, self._settings.extract)
@@ -196,13 +197,13 @@ class Evaluation:
         self._prepare(planned, slot)
         return planned
 
-    def _prepare(self, planned: _Planned, slot: tuple[int, ...]) -> None:
+    def _prepare(self, planned: _Planned, slot: Slot) -> None:
         task, program = planned.candidate.task, planned.extraction.program
         if program is None:
             return
         planned.prepared, planned.error = None, ""
         try:
-            image = self._image_of(task)
+            image = planned.image = self._image_of(task)
         except SandboxError as error:
             planned.error, planned.error_stays = str(error), True
             return
@@ -210,16 +211,17 @@ class Evaluation:
             job = Job(
                 program=program,
                 language=task.language,
-                image=image,
-                working_folder=task.working_folder,
+                image=image.digest,
+                working_folder=image.root + task.working_folder.removeprefix(WORKSPACE),
                 limits=self._settings.limits_for(task),
-                variables=task.variables,
+                variables={**image.variables, **task.variables},
+                user=image.user,
             )
             planned.prepared = self._sandbox.prepare(job, slot)
         except SandboxError as error:
             planned.error = str(error)
 
-    def _result(self, planned: _Planned, slot: tuple[int, ...]) -> Result:
+    def _result(self, planned: _Planned, slot: Slot) -> Result:
         execution = None
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -260,7 +262,8 @@ class Evaluation:
             with self._lock:
                 self._running.discard(planned.prepared)
         times = execution.times.model_copy(update={"queue": planned.queued})
-        return execution.model_copy(update={"times": times})
+        assets = planned.image.assets if planned.image else "unknown"
+        return execution.model_copy(update={"times": times, "assets": assets})
 
     def _abandon(self) -> None:
         """End what runs, at once: without its container a candidate's run returns."""
@@ -278,6 +281,7 @@ class _Planned:
     extraction: Extraction
     checks: dict[Rule, Checks]
     queued: float
+    image: TaskImage | None = None
     prepared: Prepared | None = None
     error: str = ""
     error_stays: bool = False

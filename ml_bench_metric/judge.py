@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 from ml_bench_metric.checks import Checks, Rule, check
-from ml_bench_metric.environments.images import find_image
+from ml_bench_metric.environments import ready_made
+from ml_bench_metric.environments.images import AssetsWanted, TaskImage, list_images, serving_images
+from ml_bench_metric.environments.recipe import Device
 from ml_bench_metric.environments.registry import EnvironmentUnknown, recipe_for
 from ml_bench_metric.evaluation import Candidate, Evaluation, Settings, Stop, candidates
 from ml_bench_metric.extraction import extract
@@ -35,46 +37,84 @@ def harness_version() -> str:
 
 @dataclass(frozen=True)
 class Images:
-    """Which image serves each repository, and why some have none."""
+    """Which image serves each task, and why some have none."""
 
-    digests: Mapping[str, str]
-    """Repository -> digest `sha256:…`."""
+    by_task: Mapping[str, TaskImage]
+    """`task_id` -> its image."""
     missing: Mapping[str, str]
-    """Repository -> what to do to have its image."""
+    """`task_id` -> what to do to have its image."""
 
-    def of(self, task: Task) -> str:
-        """Return the digest of a task's image.
+    def of(self, task: Task) -> TaskImage:
+        """Return a task's image.
 
         Raises:
             SandboxError: it has none.
         """
-        if task.repository in self.digests:
-            return self.digests[task.repository]
-        raise SandboxError(self.missing.get(task.repository, f"no image was looked up for {task.repository}"))
+        if task.task_id in self.by_task:
+            return self.by_task[task.task_id]
+        raise SandboxError(self.missing.get(task.task_id, f"no image was looked up for {task.repository}"))
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why tasks have no image, each reason once."""
+        return tuple(dict.fromkeys(self.missing.values()))
+
+    def require_one(self) -> None:
+        """Look whether anything can be executed at all.
+
+        Raises:
+            SandboxError: no task has an image, though there are tasks.
+        """
+        if self.missing and not self.by_task:
+            raise SandboxError("nothing can be executed: " + "; ".join(self.reasons))
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """`task_id` -> digest of its image."""
+        return {task_id: image.digest for task_id, image in self.by_task.items()}
 
 
-def find_images(sandbox: DockerSandbox, repositories: Sequence[str], image: str | None = None) -> Images:
-    """Return the images of some repositories: those that `ml-bench images build` made, or one given image for all.
+def find_images(
+    sandbox: DockerSandbox,
+    tasks: Iterable[Task],
+    image: str | None = None,
+    *,
+    assets: AssetsWanted = "auto",
+    device: Device = "cpu",
+) -> Images:
+    """Return the images of some tasks: those that `ml-bench images build` made, or one given image for all.
+
+    Args:
+        sandbox: whose engine has them.
+        tasks: the tasks.
+        image: name or digest of an image for all of them: one that this project made, or one of the upstream layout.
+        assets: which assets the images are to have; see `serving_images`.
+        device: what they are made for.
 
     Raises:
         SandboxError: the engine does not answer, or has not the given image.
     """
     if image is not None:
-        return Images(dict.fromkeys(repositories, sandbox.image_digest(image)), {})
-    digests, missing = {}, {}
-    for repository in repositories:
-        name = find_image(sandbox.client, repository)
-        if name is not None:
-            digests[repository] = sandbox.image_digest(name)
+        return Images(*ready_made.find(sandbox.client, image, sandbox.image_digest(image), tasks))
+    built = list_images(sandbox.client)
+    by_task, missing = {}, {}
+    for task in tasks:
+        serving = serving_images(built, task.repository, task.task_id, assets=assets, device=device)
+        if serving:
+            by_task[task.task_id] = TaskImage(digest=serving[0].digest, assets=serving[0].assets)
             continue
         try:
-            recipe_for(repository)
-            missing[repository] = (
-                f"no image for {repository}: run `ml-bench images build {repository}`, or give --image"
-            )
+            recipe = recipe_for(task.repository, task.task_id)
         except EnvironmentUnknown as error:
-            missing[repository] = str(error)
-    return Images(digests, missing)
+            missing[task.task_id] = str(error)
+            continue
+        options = ("" if assets == "auto" else f" --assets {assets.replace('_', '-')}") + (
+            " --device gpu" if device == "gpu" else ""
+        )
+        missing[task.task_id] = (
+            f"no image for {task.repository}: run `ml-bench images build {recipe.name}{options}`, or give --image"
+        )
+    return Images(by_task, missing)
 
 
 def references(tasks: TaskSet) -> Predictions:
@@ -99,8 +139,20 @@ def identity(settings: Settings, tasks: TaskSet, images: Images) -> dict[str, An
         "settings": settings.model_dump(mode="json"),
         "tasks": tasks.digest,
         "selection": list(tasks.selection),
-        **{f"image of {repository}": digest for repository, digest in sorted(images.digests.items())},
+        "excluded": [one.model_dump(mode="json") for one in tasks.excluded],
+        **_image_identity(tasks, images),
     }
+
+
+def _image_identity(tasks: TaskSet, images: Images) -> dict[str, str]:
+    """Return `image of <repository>` -> its digest and kind of assets, several where tasks have different ones."""
+    found: dict[str, dict[str, None]] = {}
+    for task in tasks.tasks:
+        if task.task_id in images.by_task:
+            image = images.by_task[task.task_id]
+            said = image.digest if image.assets in ("not_needed", "unknown") else f"{image.digest} ({image.assets})"
+            found.setdefault(f"image of {task.repository}", {})[said] = None
+    return {name: ", ".join(sorted(digests)) for name, digests in sorted(found.items())}
 
 
 def about(command: Sequence[str], capacity: Capacity, workers: Workers, tasks: TaskSet) -> dict[str, Any]:
@@ -112,13 +164,15 @@ def about(command: Sequence[str], capacity: Capacity, workers: Workers, tasks: T
         "platform": platform.platform(),
         "engine": capacity.description,
         "cpus": len(capacity.cpus),
+        "gpus": len(capacity.gpus),
         "memory_bytes": capacity.memory_bytes,
         "load_before": capacity.load,
         "workers": len(workers.slots),
-        "cpus_are_shared": not all(workers.slots),
+        "cpus_are_shared": not all(slot.cpus for slot in workers.slots),
         "origin": tasks.origin,
         "split": tasks.split,
         "selection": list(tasks.selection),
+        "excluded": [one.model_dump(mode="json") for one in tasks.excluded],
     }
 
 
@@ -141,7 +195,7 @@ class Judgement:
     folder: RunFolder | None = None
     """Where results are kept; None keeps them in memory."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """Repository -> digest of the only image whose stored results count; of a repository that is not there all do."""
+    """`task_id` -> digest of the only image whose stored results count; of a task that is not there all do."""
     _kept: list[Result] = field(default_factory=list)
 
     def todo(self, *, retry_errors: bool = False) -> list[Candidate]:
@@ -165,7 +219,7 @@ class Judgement:
                 continue
             # Without an image nothing ran: an environment error, or an answer without a program.
             image = result.execution.image if result.execution else ""
-            if image in ("", self.digests.get(result.repository, image)):
+            if image in ("", self.digests.get(result.task_id, image)):
                 yield result
 
     def execute(

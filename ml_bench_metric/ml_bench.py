@@ -38,6 +38,9 @@ Returns:
     dict: `pass@<k>` (float, 0 to 1) for each k that is defined; `intervals` (95 % bootstrap over tasks) and `bounds`
     (all candidates that the sandbox failed count as failed, or as passed); `tasks`, `candidates` (n), `passed` (c),
     `missing_predictions`, `environment_errors`; `ceiling` (share of references that pass the static checks);
+    `executed_ceiling` (`passed`, `flaky`, `tasks`, `not_validated`, `share` of the references that were executed in
+    these images with these limits; None where nothing is known); `assets` (executions by the weights and data of their
+    image);
     `repositories` and `types` with the same numbers each; `details` (`task_id` -> a dict per candidate).
 Raises:
     ValueError: an argument or a row cannot be used; it is named, and nothing was executed.

@@ -4,6 +4,8 @@ How the numbers are made (they are what people publish, so here is all of it):
 
 - **Denominator.** Every task of the chosen split counts in every mean. A task without a prediction is 0 for every k,
   and is listed.
+- **Tasks left out** (`excluded`) and repositories that were not chosen (`selection`) count nowhere. Such a set has a
+  digest of its own, and its numbers are not those of the split.
 - **n** of a task is the number of its candidates that were judged: all but those that are undecided and those that a
   run cut short never came to, which count neither for nor against the model. Undecided is a candidate with an
   environment error, unless its static checks fail: it can pass under no execution, so it is judged, and failed. As the
@@ -19,6 +21,9 @@ How the numbers are made (they are what people publish, so here is all of it):
   to: value and bounds are None, never 1. Where only candidates that were not judged leave a task without a value (n <
   k, one of them among the first k, or a broken environment), the group's value is None and its bounds stand. It is not
   averaged over the other tasks: that would be another, unnamed set of tasks, chosen by what failed.
+- **Ceilings.** `ceiling` is the share of the tasks whose reference passes the static checks. `executed_ceiling` is the
+  share of those whose reference passes in every execution, among the tasks that were validated in the very image of the
+  run, with its settings.
 """
 
 from __future__ import annotations
@@ -36,12 +41,15 @@ from pydantic import Field
 from ml_bench_metric.checks import Checks, Rule
 from ml_bench_metric.pass_at_k import Estimator, Floats, bootstrap_interval, checked_ks, ordered, unbiased
 from ml_bench_metric.results import RULES, JsonRecord, Result
-from ml_bench_metric.sandbox.execution import Outcome, Record
-from ml_bench_metric.tasks import TaskSet
+from ml_bench_metric.sandbox.execution import Assets, Outcome, Record
+from ml_bench_metric.tasks import Excluded, TaskSet
 from ml_bench_metric.verdicts import verdict
 
 OUTCOMES: tuple[str, ...] = (*get_args(Outcome), "no_program")
 """What `Group.outcomes` counts: the outcomes of executions, and answers without a program."""
+
+ASSETS: tuple[Assets, ...] = get_args(Assets)
+"""What `Group.assets` counts: the kinds of weights and data that images have."""
 
 CONFIDENCE = 0.95
 """Confidence of the intervals: bootstrap over tasks, 10,000 resamples, seed 0."""
@@ -96,6 +104,8 @@ class Group(Record):
     """Candidates that the run has not come to; not among n."""
     outcomes: dict[str, int]
     """Candidates by outcome; `no_program`: the answer held none, so nothing ran."""
+    assets: dict[Assets, int]
+    """Candidates that ran, by the weights and data that their image has; kinds without any are left out."""
     scores: dict[Rule, Score]
 
 
@@ -106,6 +116,24 @@ class Ceiling(Record):
     """Tasks whose reference passes the checks that a candidate must pass."""
     tasks: int
     share: float
+
+
+class ExecutedCeiling(Record):
+    """What the references reach when they are executed in the run's own images, under one rule.
+
+    It comes from the stored validations of these images, see `validation`.
+    """
+
+    passed: int
+    """Tasks whose reference passes whenever it is executed."""
+    flaky: int
+    """Tasks whose reference passes sometimes; not among `passed`."""
+    tasks: int
+    """Tasks that have a validation."""
+    not_validated: int
+    """The other tasks of the run."""
+    share: float
+    """`passed` of `tasks`."""
 
 
 class TotalTimes(Record):
@@ -130,7 +158,9 @@ class Summary(JsonRecord):
     digest: str
     """Of the tasks, see `TaskSet.digest`."""
     selection: tuple[str, ...] = ()
-    """The repositories that the tasks were cut down to; empty where all of the split count."""
+    """The repositories that the tasks were cut down to; empty where those of all of the split count."""
+    excluded: tuple[Excluded, ...] = ()
+    """The tasks that were left out, by why they were; empty where none was."""
     rule: Rule
     """The rule that leads; numbers of both are here."""
     estimator: Estimator
@@ -142,6 +172,8 @@ class Summary(JsonRecord):
     types: dict[str, Group]
     ceiling: dict[Rule, Ceiling] | None
     """None where the references' checks were not given."""
+    executed_ceiling: dict[Rule, ExecutedCeiling] | None = None
+    """None where no image of the run has a validation with the run's settings; `validation` adds it."""
     missing: tuple[str, ...]
     """`task_id` of every task without a prediction."""
     environment_errors: dict[str, int]
@@ -198,6 +230,7 @@ def summarise(
         origin=tasks.origin,
         digest=tasks.digest,
         selection=tasks.selection,
+        excluded=tasks.excluded,
         rule=rule,
         estimator=estimator,
         ks=ks,
@@ -223,6 +256,7 @@ class _Ledger:
         self.known = {rule: [bytearray(length) for length in self.lengths] for rule in RULES}
         self._seen = [bytearray(length) for length in self.lengths]
         self.outcomes: list[Counter[str]] = [Counter() for _ in tasks.tasks]
+        self.assets: list[Counter[Assets]] = [Counter() for _ in tasks.tasks]
         # Whole nanoseconds: unlike that of floats, their sum does not depend on the order.
         self._nanoseconds: Counter[str] = Counter()
         self._cpu_unknown = 0
@@ -239,6 +273,8 @@ class _Ledger:
         self._seen[index][result.candidate] = 1
         outcome = result.execution.outcome if result.execution else "no_program"
         self.outcomes[index][outcome] += 1
+        if result.execution and outcome != "environment_error":
+            self.assets[index][result.execution.assets] += 1
         for rule in RULES:
             self.known[rule][index][result.candidate] = _what_is_known(result, rule)
         self._add_times(result)
@@ -316,8 +352,10 @@ def _of_tasks(value: Floats, lower: Floats, upper: Floats, given: npt.NDArray[np
 def _group(ledger: _Ledger, scores: Mapping[Rule, _RuleScores], members: npt.NDArray[np.intp], leading: Rule) -> Group:
     lengths = [ledger.lengths[index] for index in members]
     outcomes: Counter[str] = Counter()
+    assets: Counter[Assets] = Counter()
     for index in members:
         outcomes.update(ledger.outcomes[index])
+        assets.update(ledger.assets[index])
     pending = sum(lengths) - outcomes.total()
     return Group(
         tasks=len(members),
@@ -327,6 +365,7 @@ def _group(ledger: _Ledger, scores: Mapping[Rule, _RuleScores], members: npt.NDA
         environment_errors=outcomes["environment_error"],
         pending=pending,
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES},
+        assets={kind: assets[kind] for kind in ASSETS if assets[kind]},
         scores={
             rule: Score(
                 passed=int(of_rule.passed[members].sum()),

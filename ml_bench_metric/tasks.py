@@ -7,7 +7,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -15,8 +15,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 import ml_bench_dataset
+from ml_bench_metric.sandbox.execution import Record
 
 Language = Literal["bash", "python"]
+
+WORKSPACE = "/workspace"
+"""The folder of the sandbox that has the repositories' folders."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -94,7 +98,7 @@ class Task(BaseModel):
             raise ml_bench_dataset.DataError(
                 f"task {self.task_id}: column path is {self.path!r}, which holds a NUL; no folder has such a name"
             )
-        root = posixpath.join("/workspace", self.directory)
+        root = posixpath.join(WORKSPACE, self.directory)
         folder = posixpath.normpath(posixpath.join(root, self.path.strip()))
         if folder != root and not folder.startswith(root + "/"):
             raise ml_bench_dataset.DataError(
@@ -157,6 +161,15 @@ def _resolved(value: str, known: Mapping[str, str]) -> str | None:
     return _REFERENCE.sub(lambda match: known[match[1] or match[2]], value)
 
 
+class Excluded(Record):
+    """Tasks that were left out of a set, and why."""
+
+    why: str
+    """Its name, such as `known-issues`."""
+    tasks: tuple[str, ...]
+    """`task_id` of each, in the order of the rows."""
+
+
 @dataclass(frozen=True)
 class TaskSet:
     """The tasks that an evaluation counts, and where they come from."""
@@ -167,9 +180,11 @@ class TaskSet:
     """Where the rows were read: a folder, a file, `sample`, or a Hub repository with its revision."""
     digest: str
     """SHA-256 (hex) over the rows, independent of their storage format; of a cut-down set, over the digest of the
-    whole and the selection."""
+    whole and what it was cut down by."""
     selection: tuple[str, ...] = ()
-    """The repositories that the set was cut down to, in the order of the rows; empty where it is whole."""
+    """The repositories that the set was cut down to, in the order of the rows; empty where it has all of them."""
+    excluded: tuple[Excluded, ...] = ()
+    """The tasks that were left out, by why they were; empty where none was."""
     warnings: tuple[str, ...] = ()
     """What is to be known of the rows, such as a changed upstream."""
 
@@ -211,6 +226,28 @@ class TaskSet:
         tasks = tuple(task for task in self.tasks if task.repository in selection)
         digest = hashlib.sha256(json.dumps([self.digest, *selection]).encode()).hexdigest()
         return replace(self, tasks=tasks, digest=digest, selection=selection)
+
+    def without(self, task_ids: Collection[str], why: str) -> TaskSet:
+        """Return the set without some tasks; the set itself where it has none of them.
+
+        Args:
+            task_ids: of the tasks; the set need not have all of them.
+            why: a name for what they have in common, such as `known-issues`. It goes into the digest.
+
+        Raises:
+            ml_bench_dataset.DataError: no task would be left.
+        """
+        left_out = tuple(task.task_id for task in self.tasks if task.task_id in task_ids)
+        if not left_out:
+            return self
+        tasks = tuple(task for task in self.tasks if task.task_id not in task_ids)
+        if not tasks:
+            raise ml_bench_dataset.DataError(
+                f"{why}: all {len(left_out)} tasks of split {self.split!r} that were chosen would be left out; "
+                "choose others"
+            )
+        digest = hashlib.sha256(json.dumps([self.digest, {why: left_out}]).encode()).hexdigest()
+        return replace(self, tasks=tasks, digest=digest, excluded=(*self.excluded, Excluded(why=why, tasks=left_out)))
 
 
 def load_tasks(source: str | None, split: str, *, revision: str | None = None) -> TaskSet:

@@ -6,16 +6,25 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from ml_bench_metric.environments.build_log import BuildLog
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
+    from tests.image_builds import ImageBuilds
+    from tests.recipe_builders import RecipeFolder
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_EVALUATE_OFFLINE", "1")
 os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
+# No test meets what this user has validated or downloaded; those that need some have folders of their own.
+os.environ["ML_BENCH_VALIDATIONS"] = "/nonexistent/ml-bench-validations"
+os.environ["ML_BENCH_ASSETS"] = "/nonexistent/ml-bench-assets"
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +58,54 @@ def docker_sandbox() -> Iterator[DockerSandbox]:
 @pytest.fixture(scope="session")
 def sample_image(docker_sandbox: DockerSandbox) -> str:
     """The image of the sample's repositories."""
-    from ml_bench_metric.environments.images import find_image
+    from ml_bench_metric.environments.images import list_images, serving_images
 
-    name = find_image(docker_sandbox.client, "tiny-gan")
-    if name is None:
+    serving = serving_images(list_images(docker_sandbox.client), "tiny-gan", "tiny-gan/1")
+    if not serving:
         pytest.fail("the sample's image is not built: run `make images` (or `ml-bench images build sample`)")
-    return name
+    return serving[0].name
+
+
+@pytest.fixture
+def recipe_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecipeFolder:
+    """A folder whose recipes and package sets are all that there are."""
+    from ml_bench_metric.environments import registry
+    from tests.recipe_builders import PACKAGE, RecipeFolder
+
+    folder = RecipeFolder(tmp_path)
+    # Without the cache: a test writes recipes and reads them in turn.
+    recipes, package_sets = registry.recipes.__wrapped__, registry.package_sets.__wrapped__
+    monkeypatch.setattr(registry, "recipes", lambda: recipes(folder.root))
+    monkeypatch.setattr(registry, "package_sets", lambda: package_sets(folder.root))
+    monkeypatch.setitem(sys.modules, PACKAGE, SimpleNamespace(repositories=lambda: folder.repositories))
+    return folder
+
+
+@pytest.fixture
+def build_log(tmp_path: Path) -> Iterator[BuildLog]:
+    """The log of a build that is called `x`."""
+    from ml_bench_metric.environments.build_log import BuildLog
+
+    with BuildLog(tmp_path / "logs" / "x.log", lambda line: None, "x") as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(docker_sandbox: DockerSandbox) -> DockerClient:
+    """The real engine."""
+    return docker_sandbox.client
+
+
+@pytest.fixture
+def image_builds(
+    recipe_folder: RecipeFolder, client: DockerClient, monkeypatch: pytest.MonkeyPatch, sample_image: str
+) -> Iterator[ImageBuilds]:
+    """Images built from the recipes of a test, with caches and logs of its own; gone behind it."""
+    from tests.image_builds import ImageBuilds
+
+    # The sample's image is asked for because its base is needed too.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(recipe_folder.root.parent / "cache"))
+    builds = ImageBuilds(recipe_folder, client)
+    yield builds
+    builds.remove_images()
+    assert builds.builders() == [], "a container was left behind"

@@ -20,12 +20,14 @@ import ml_bench_sample
 from ml_bench_cli.main import main
 from ml_bench_cli.progress import EvaluationProgress
 from ml_bench_metric import judge
+from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.sandbox import docker_engine, docker_sandbox
 from ml_bench_metric.sandbox.docker_engine import list_containers
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.execution import Execution
-from ml_bench_metric.sandbox.protocol import Job
+from ml_bench_metric.sandbox.protocol import Job, Slot
 from ml_bench_metric.store import read_results, read_run
+from ml_bench_metric.tasks import load_tasks
 from tests.fakes import DIGEST, FakeSandbox, by_program
 from tests.result_builders import ERROR, PASSING, result
 
@@ -143,10 +145,11 @@ class _InProcess:
         self.sandbox = FakeSandbox()
         self.sandbox.client = None  # type: ignore[attr-defined]
         self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
-        self.images = judge.Images({"tiny-gan": DIGEST, "tiny-text": DIGEST}, {})
+        tasks = load_tasks("sample", "L").tasks
+        self.images = judge.Images({task.task_id: TaskImage(DIGEST) for task in tasks}, {})
         monkeypatch.setattr(docker_sandbox, "DockerSandbox", lambda: self.sandbox)
         monkeypatch.setattr(docker_engine, "sweep", lambda client: 0)
-        monkeypatch.setattr(judge, "find_images", lambda *_: self.images)
+        monkeypatch.setattr(judge, "find_images", lambda *_, **__: self.images)
         monkeypatch.chdir(folder)
 
     def evaluate(self, outputs: list[str], *options: object, task: str) -> tuple[int, str]:
@@ -225,6 +228,53 @@ def test_another_selection_of_repositories_never_replaces_the_numbers_of_the_who
     status, errors = in_process.evaluate(["exit 0"], *options, *chosen, task=bash_task)
     assert status == 2
     assert f"selection: [] -> ['{chosen[1]}']" in errors
+
+
+def test_gpus_reach_the_candidates_in_images_that_are_made_for_them(
+    in_process: _InProcess, bash_task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, object] = {}
+    monkeypatch.setattr(judge, "find_images", lambda *_, **options: asked.update(options) or in_process.images)
+    in_process.sandbox.gpus = ("GPU-a", "GPU-b", "GPU-c")
+    options = ("--gpus", 2, "--out", "run", "--extract", "none")
+    status, errors = in_process.evaluate(["exit 0"], *options, task=bash_task)
+    assert status == 0, errors
+    assert asked["device"] == "gpu"
+    # The first one tries the GPUs out.
+    assert in_process.sandbox.slots == [Slot((0,), ("GPU-a", "GPU-b"))] * 2
+    assert [job.limits.gpus for job in in_process.sandbox.prepared] == [2, 2]
+    assert [job.program for job in in_process.sandbox.run] == ["exit 0"]
+    assert in_process.sandbox.open == 0
+    run = read_run(in_process.folder / "run")
+    assert (run["gpus"], run["identity"]["settings"]["limits"]["gpus"]) == (3, 2)
+
+
+def test_without_gpus_images_are_those_for_a_cpu(
+    in_process: _InProcess, bash_task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, object] = {}
+    monkeypatch.setattr(judge, "find_images", lambda *_, **options: asked.update(options) or in_process.images)
+    in_process.sandbox.gpus = ("GPU-a",)
+    assert in_process.evaluate(["exit 0"], "--extract", "none", task=bash_task)[0] == 0
+    assert asked["device"] == "cpu"
+    assert in_process.sandbox.slots == [Slot((0,))]
+
+
+def test_gpus_that_the_engine_has_not_end_it_before_anything_runs(in_process: _InProcess, bash_task: str) -> None:
+    status, errors = in_process.evaluate(["exit 0"], "--gpus", 1, "--out", "run", task=bash_task)
+    assert status == 3
+    assert errors.startswith("ml-bench: each candidate is to own 1 GPU, and the engine has none: ")
+    assert errors.count("\n") == 1 and "nvidia-container-toolkit" in errors
+    assert in_process.sandbox.prepared == [] and not (in_process.folder / "run").exists()
+
+
+def test_an_engine_that_gives_no_gpu_to_containers_says_so_once(in_process: _InProcess, bash_task: str) -> None:
+    in_process.sandbox.gpus, in_process.sandbox.refuse = ("GPU-a",), lambda job: True
+    outputs = [f"exit {i}" for i in range(9)]
+    status, errors = in_process.evaluate(outputs, "--gpus", 1, "--extract", "none", task=bash_task)
+    assert status == 3
+    assert errors.splitlines()[-1] == "ml-bench: no container could be made"
+    assert len(in_process.sandbox.prepared) == 1
 
 
 def test_a_path_is_shown_as_it_is(in_process: _InProcess, bash_task: str) -> None:

@@ -101,6 +101,7 @@ def test_numbers_are_plain_and_denominators_honest(sample_image: str) -> None:
     assert "pass@5" not in result
     assert (result["tasks"], result["candidates"], result["passed"]) == (2, 3, 2)
     assert result["missing"] == ["tiny-gan/4"]
+    assert result["assets"] == result["repositories"]["tiny-gan"]["assets"] == {"not_needed": 3}
     assert [detail["passed"] for detail in result["details"]["tiny-gan/3"]] == [True, False, True]
     assert list(_numpy_values(result)) == []
     assert json.loads(json.dumps(result)) == result

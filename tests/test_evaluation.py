@@ -5,23 +5,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_bench_metric import evaluation as module
+from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.evaluation import Candidate, Evaluation, Settings, Stop, candidates
 from ml_bench_metric.predictions import Prediction, Predictions
 from ml_bench_metric.results import Result
-from ml_bench_metric.sandbox.execution import Execution
-from ml_bench_metric.sandbox.protocol import Job, SandboxError
+from ml_bench_metric.sandbox.execution import Assets, Execution
+from ml_bench_metric.sandbox.protocol import Job, SandboxError, Slot
 from ml_bench_metric.tasks import Task
 from ml_bench_metric.workers import Workers
 from tests.fakes import DIGEST, FakeSandbox, by_program
 from tests.result_builders import task, task_set
 
 PLAIN = Settings(extract="none")
+IMAGE = TaskImage(DIGEST)
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +37,8 @@ def _todo(texts: Iterable[str]) -> list[Candidate]:
 
 
 def _evaluation(sandbox: FakeSandbox, workers: int = 2, stop: Stop | None = None) -> Evaluation:
-    slots = tuple((number,) for number in range(workers))
-    return Evaluation(sandbox, PLAIN, lambda task: DIGEST, Workers(slots, ""), stop=stop)
+    slots = tuple(Slot((number,)) for number in range(workers))
+    return Evaluation(sandbox, PLAIN, lambda task: IMAGE, Workers(slots, ""), stop=stop)
 
 
 def _facts(results: Iterable[Result]) -> dict[tuple[str, int], object]:
@@ -63,12 +66,12 @@ def test_every_worker_runs_at_the_same_time_on_its_own_cpus() -> None:
     sandbox = FakeSandbox(seconds=0.05)
     list(_evaluation(sandbox, 3).run(_todo(["train"] * 9)))
     assert sandbox.most_at_a_time == 3
-    assert set(sandbox.cpus) == {(0,), (1,), (2,)}
+    assert set(sandbox.slots) == {Slot((0,)), Slot((1,)), Slot((2,))}
 
 
 def test_an_answer_without_a_program_is_a_result_and_never_reaches_the_sandbox() -> None:
     sandbox = FakeSandbox()
-    evaluation = Evaluation(sandbox, Settings(extract="auto"), lambda task: DIGEST, Workers(((0,),), ""))
+    evaluation = Evaluation(sandbox, Settings(extract="auto"), lambda task: IMAGE, Workers((Slot((0,)),), ""))
     (result,) = evaluation.run([Candidate(task("repo/1"), 0, "I am sorry, but I cannot help with that.")])
     assert result.program is None and result.execution is None
     assert sandbox.prepared == []
@@ -99,12 +102,12 @@ def test_a_lasting_fault_of_the_sandbox_is_an_environment_error_with_its_reason(
 
 
 def test_a_task_without_an_image_concerns_no_other_task() -> None:
-    def image_of(task: Task) -> str:
+    def image_of(task: Task) -> TaskImage:
         if task.task_id == "repo/0":
             raise SandboxError("no image for repo")
-        return DIGEST
+        return IMAGE
 
-    evaluation = Evaluation(FakeSandbox(), PLAIN, image_of, Workers(((0,),), ""))
+    evaluation = Evaluation(FakeSandbox(), PLAIN, image_of, Workers((Slot((0,)),), ""))
     outcomes = {r.task_id: r.execution.outcome for r in evaluation.run(_todo(["exit 0", "exit 0"])) if r.execution}
     assert outcomes == {"repo/0": "environment_error", "repo/1": "exited"}
 
@@ -113,12 +116,12 @@ def test_a_missing_image_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "_RETRY_SECONDS", 60.0)
     asked: list[str] = []
 
-    def image_of(task: Task) -> str:
+    def image_of(task: Task) -> TaskImage:
         asked.append(task.task_id)
         raise SandboxError("no image for repo")
 
     sandbox = FakeSandbox()
-    results = list(Evaluation(sandbox, PLAIN, image_of, Workers(((0,),), "")).run(_todo(["exit 0"] * 3)))
+    results = list(Evaluation(sandbox, PLAIN, image_of, Workers((Slot((0,)),), "")).run(_todo(["exit 0"] * 3)))
     assert [r.execution and r.execution.reason for r in results] == ["no image for repo"] * 3
     assert asked == ["repo/0", "repo/1", "repo/2"]
 
@@ -196,3 +199,36 @@ def test_the_default_time_limit_is_the_original_judges(github_id: int, kind: str
     one = task("repo/1").model_copy(update={"github_id": github_id, "type": kind})
     assert Settings().limits_for(one).seconds == seconds
     assert Settings(seconds=3).limits_for(one).seconds == 3
+
+
+# ---------------------------------------------------------------- the image
+
+
+def test_a_candidate_runs_as_its_image_says() -> None:
+    image = TaskImage(DIGEST, root="/home/lab/repos", variables={"PATH": "/env/bin:/bin", "A": "image"}, user="7:8")
+    sandbox = FakeSandbox()
+    given = task("repo/1").model_copy(update={"path": "./scripts/", "prefix_code": "export A=task\nexport B=task"})
+    list(
+        Evaluation(sandbox, PLAIN, lambda task: image, Workers((Slot((0,)),), "")).run([Candidate(given, 0, "exit 0")])
+    )
+    (job,) = sandbox.run
+    assert (job.image, job.user) == (DIGEST, "7:8")
+    assert job.working_folder == "/home/lab/repos/repo/scripts"
+    assert job.variables == {"PATH": "/env/bin:/bin", "A": "task", "B": "task"}
+
+
+def test_an_image_of_ours_has_the_repositories_where_tasks_say() -> None:
+    sandbox = FakeSandbox()
+    list(_evaluation(sandbox).run(_todo(["exit 0"])))
+    assert (sandbox.run[0].working_folder, sandbox.run[0].user) == ("/workspace/repo", "1000:1000")
+    assert sandbox.run[0].variables == {}
+
+
+@pytest.mark.parametrize("assets", get_args(Assets))
+def test_an_execution_says_which_assets_its_image_has(assets: Assets) -> None:
+    image = TaskImage(DIGEST, assets)
+    for text in ("exit 0", "exit 3", "hang"):
+        evaluation = Evaluation(FakeSandbox(), PLAIN, lambda task: image, Workers((Slot((0,)),), ""))
+        (result,) = evaluation.run(_todo([text]))
+        assert result.execution is not None
+        assert result.execution.assets == assets

@@ -18,6 +18,7 @@ from ml_bench_hub.folder import MANIFEST
 from tests.fakehub import WRITER, FakeHub
 from tests.hf_caches import ROOT, task_rows, write_source
 from tests.hub_process import ClientProcess, client_process, empty_hub
+from tests.result_builders import execution, result
 from tests.test_hub_eval_results import half_passing, make_run
 
 
@@ -173,6 +174,16 @@ def test_results_are_yaml_on_standard_output_alone(run: Path) -> None:
     (entry,) = yaml.safe_load(output)
     assert entry["dataset"] == {"id": "me/ml-bench", "task_id": "ml_bench_l_original_pass_5"}
     assert entry["value"] == 50.0
+
+
+def test_results_of_stand_ins_are_shown_only_where_asked_for(tmp_path: Path) -> None:
+    results = half_passing()
+    results[0] = result(results[0].task_id, 0, execution(assets="stand_in"))
+    run = str(make_run(tmp_path, results))
+    status, output, errors = hub_command("results", run)
+    assert (status, output) == (2, "") and "--without-real-assets" in errors
+    status, output, _ = hub_command("results", run, "--without-real-assets")
+    assert status == 0 and "stand-ins for weights and data in 1 of 1300 executions" in " ".join(output.split())
 
 
 def test_results_are_pushed_into_a_models_repository(hub: FakeHub, client: ClientProcess, run: Path) -> None:

@@ -18,11 +18,11 @@ from ml_bench_metric.checks import Rule
 from ml_bench_metric.pass_at_k import Estimator
 from ml_bench_metric.results import Result
 from ml_bench_metric.store import SUMMARY_FILE, RunError, RunFolder
-from ml_bench_metric.summary import Summary, summarise
+from ml_bench_metric.summary import ExecutedCeiling, Summary, summarise
 from ml_bench_metric.tasks import TaskSet
 from tests.fakehub import READER, WRITER, FakeHub
 from tests.hub_process import ClientProcess, client_process, empty_hub
-from tests.result_builders import ERROR, FAILING, PASSING, result, task
+from tests.result_builders import ERROR, FAILING, PASSING, execution, result, task
 
 NAMES = tuple(f"repo/{number}" for number in range(260))
 SETTINGS: dict[str, Any] = {"extract": "auto", "seconds": None, "limits": {}}
@@ -146,6 +146,16 @@ def test_what_differs_from_the_original_judge_is_named(run: Path, tmp_path: Path
     assert "time limit 30 s; extraction none; candidates shared CPUs" in notes
 
 
+def test_what_the_references_reach_in_the_runs_images_is_named(run: Path, tmp_path: Path) -> None:
+    copy = edited(run, tmp_path, lambda content: None)
+    summary = Summary.from_json((copy / SUMMARY_FILE).read_text())
+    ceiling = ExecutedCeiling(passed=200, flaky=1, tasks=230, not_validated=30, share=200 / 230)
+    known = summary.model_copy(update={"executed_ceiling": {"original": ceiling, "strict": ceiling}})
+    (copy / SUMMARY_FILE).write_text(known.to_json())
+    assert "; 200 of 230 references pass in these images; " in str(read_entries(copy)[0].notes)
+    assert "references pass in these images" not in str(read_entries(run)[0].notes)
+
+
 def test_shared_cpus_of_an_earlier_part_are_named_too(run: Path, tmp_path: Path) -> None:
     def change(content: dict[str, Any]) -> None:
         content["cpus_are_shared"] = False
@@ -228,6 +238,32 @@ def test_a_part_of_the_tasks(tmp_path: Path) -> None:
     run = make_run(tmp_path, half_passing()[:100], over=tasks(20), expected=given)
     with pytest.raises(HubError, match="has 20 of the 260 tasks"):
         read_entries(run)
+
+
+def test_a_run_without_some_tasks(tmp_path: Path) -> None:
+    part = tasks().without(set(NAMES[20:]), "known-issues")
+    run = make_run(tmp_path, half_passing()[:100], over=part, expected=dict.fromkeys(NAMES[:20], 5))
+    with pytest.raises(HubError, match=r"leaves out 240 tasks \(known-issues\): .* without --exclude"):
+        read_entries(run)
+
+
+@pytest.mark.parametrize(
+    ("assets", "how"),
+    [
+        ("stand_in", "made with stand-ins for weights and data"),
+        ("none", "made without the weights and data that tasks need"),
+    ],
+)
+def test_numbers_not_made_on_real_weights_and_data_go_out_only_where_asked_for_and_labelled(
+    tmp_path: Path, assets: str, how: str
+) -> None:
+    results = half_passing()
+    results[5:8] = [result(NAMES[1], number, execution(assets=assets)) for number in range(3)]
+    run = make_run(tmp_path, results)
+    with pytest.raises(HubError, match=f"was {how} in 3 of 1300 executions, .*--without-real-assets"):
+        read_entries(run)
+    for entry in read_entries(run, without_real_assets=True):
+        assert f"{how} in 3 of 1300 executions: not comparable with others" in str(entry.notes)
 
 
 def test_references_are_no_model_in_any_part_of_a_run(run: Path, tmp_path: Path) -> None:

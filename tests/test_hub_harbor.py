@@ -28,6 +28,7 @@ from ml_bench_hub.harbor_task import instruction, judge_script, slug, solve_scri
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.tasks import Task, load_tasks
 from tests.hf_caches import task_rows, write_source
+from tests.recipe_builders import RecipeFolder, lock
 
 TASKS = {task.task_id: task for task in load_tasks("sample", "A").tasks}
 BASH, PYTHON = TASKS["tiny-gan/1"], TASKS["tiny-gan/6"]
@@ -62,7 +63,10 @@ def test_every_task_has_its_files(built: Path) -> None:
     for folder in folders.values():
         files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
         others = files - wanted
-        assert wanted <= files and all(name.startswith("environment/tiny-") for name in others)
+        assert wanted <= files
+        assert {name for name in others if not name.startswith("environment/tiny-")} == {
+            "environment/0-sample-requirements.txt"
+        }
         assert (folder / "tests/test.sh").stat().st_mode & 0o111
     (registry,) = json.loads((built / REGISTRY).read_text())
     assert {task["path"] for task in registry["tasks"]} == {f"tasks/{name}" for name in folders}
@@ -295,10 +299,52 @@ def test_a_repository_with_a_recipe_is_prepared_by_it() -> None:
     assert image.start == "prepared"
     lines = image.dockerfile.splitlines()
     assert lines[:2] == ["ARG BASE=python:3.11-slim-bookworm", "FROM ${BASE}"]
-    assert "RUN python -m pip install --no-cache-dir numpy==1.26.4" in lines
+    file = "0-sample-requirements.txt"
+    install = f"python -m pip install --no-cache-dir --no-deps --require-hashes -r /tmp/{file}"
+    assert lines[2:4] == [f'COPY ["{file}", "/tmp/{file}"]', f"RUN {install} && rm /tmp/{file}"]
+    assert image.files[file].read_text().startswith("numpy==1.26.4 ")
     assert 'COPY ["tiny-gan", "/workspace/tiny-gan"]' in lines
     assert lines[-1] == "WORKDIR /workspace/tiny-gan"
     assert [path.name for path in image.folders.values()] == ["tiny-gan"]
+
+
+def test_all_layers_of_a_recipe_come_in_their_order_each_with_its_own_files(recipe_folder: RecipeFolder) -> None:
+    # A script and a name that are there twice must not become one file.
+    low = {**lock("a==1"), "fix.py": "print('fix')"}
+    recipe_folder.package_set("low", low, apt=["libgl1"], scripts=["fix.py"], imports=["a"])
+    recipe_folder.package_set("some", lock("b==1"), extends="low", pip_index="https://example.org/simple")
+    recipe_folder.recipe(
+        "some",
+        {**lock("c==1"), "fix.py": "print('another')"},
+        extends="some",
+        scripts=["fix.py"],
+        imports=["a", "c"],
+        environment={"A": "$x"},
+        repositories=["dgl"],
+    )
+    image = harbor_image(changed(BASH, github="https://github.com/dmlc/dgl", repository="dgl", commit="a" * 40))
+    steps = [line for line in image.dockerfile.splitlines() if line.startswith(("RUN", "ENV"))]
+    lock_file = "requirements.txt"
+    wanted = [*("git", "libgl1"), f"0-low-{lock_file}", "0-low-fix.py", f"1-some-{lock_file}", f"2-some-{lock_file}"]
+    wanted += ["2-some-fix.py", 'ENV A="\\$x"', "git fetch", "python -c 'import a, c'"]
+    assert [part for part, step in zip(wanted, steps, strict=True) if part not in step] == []
+    assert [step for step in steps if "--extra-index-url https://example.org/simple" in step] == steps[4:5]
+    texts = {name: path.read_text().split(" ")[0] for name, path in image.files.items()}
+    assert texts == {
+        f"0-low-{lock_file}": "a==1",
+        f"1-some-{lock_file}": "b==1",
+        f"2-some-{lock_file}": "c==1",
+        "0-low-fix.py": "print('fix')",
+        "2-some-fix.py": "print('another')",
+    }
+
+
+def test_a_task_with_a_recipe_of_its_own_is_prepared_by_that(recipe_folder: RecipeFolder) -> None:
+    recipe_folder.repository("tiny-gan")
+    recipe_folder.recipe("part", tasks=[BASH.task_id], environment={"PART": "yes"})
+    recipe_folder.recipe("whole")
+    assert "ENV PART" in harbor_image(BASH).dockerfile
+    assert "ENV PART" not in harbor_image(PYTHON).dockerfile
 
 
 def test_a_repository_without_one_is_bare_at_its_commit() -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.evaluation import Settings
-from ml_bench_metric.judge import Images, Judgement, about, identity
+from ml_bench_metric.judge import Images, Judgement, about, find_images, identity
 from ml_bench_metric.predictions import Prediction, Predictions
-from ml_bench_metric.sandbox.protocol import Capacity
+from ml_bench_metric.sandbox.execution import Assets
+from ml_bench_metric.sandbox.protocol import Capacity, SandboxError, Slot
 from ml_bench_metric.store import RunFolder
 from ml_bench_metric.workers import Workers
 from tests.fakes import DIGEST, FakeSandbox
+from tests.recipe_builders import FakeEngine, RecipeFolder, environment_record
 from tests.result_builders import ERROR, execution, result, task_set
 
 NEW = "sha256:" + "1" * 64
@@ -35,13 +42,13 @@ def test_stored_results_of_another_image_are_executed_again_and_not_counted(tmp_
     with RunFolder(tmp_path, {}, {}) as folder:
         for one in stored:
             folder.append(one)
-        digests = {"a": NEW, "b": NEW, "d": NEW}
+        digests = {"a/1": NEW, "b/1": NEW, "d/1": NEW}
         judgement = Judgement(_predictions(*names), task_set(*names), Settings(extract="none"), folder, digests)
         assert [one.task_id for one in judgement.results()] == ["b/1", "c/1", "d/1"]
         todo = judgement.todo()
         assert [candidate.task.task_id for candidate in todo] == ["a/1"]
-        images = Images(dict.fromkeys("abcd", DIGEST), {})
-        assert len(list(judgement.execute(todo, FakeSandbox(), images, Workers(((0,),), "")))) == 1
+        images = Images(dict.fromkeys(names, TaskImage(DIGEST)), {})
+        assert len(list(judgement.execute(todo, FakeSandbox(), images, Workers((Slot((0,)),), "")))) == 1
         assert judgement.todo(retry_errors=True)[-1].task.task_id == "d/1"
 
 
@@ -55,11 +62,101 @@ def test_a_candidate_whose_text_changed_is_executed_again(tmp_path: Path) -> Non
 
 def test_a_selection_of_repositories_is_part_of_a_runs_identity_and_facts() -> None:
     whole = task_set("a/1", "b/1")
-    images = Images({"a": DIGEST}, {"b": "none"})
+    images = Images({"a/1": TaskImage(DIGEST)}, {"b/1": "none"})
     every = identity(Settings(), whole, images)
     assert every["selection"] == []
     assert identity(Settings(), replace(whole, selection=("b",)), images)["selection"] == ["b"]
-    assert {key: value for key, value in every.items() if key.startswith("image of")} == {"image of a": DIGEST}
+    assert of_images(every) == {"image of a": DIGEST}
     capacity = Capacity(cpus=(0,), memory_bytes=1, description="fake")
-    facts = about(["ml-bench"], capacity, Workers(((0,),), ""), replace(whole, selection=("a",)))
+    facts = about(["ml-bench"], capacity, Workers((Slot((0,)),), ""), replace(whole, selection=("a",)))
     assert facts["selection"] == ["a"]
+
+
+def of_images(identity: dict[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in identity.items() if key.startswith("image of")}
+
+
+@pytest.mark.parametrize(
+    ("assets", "said"), [("real", " (real)"), ("stand_in", " (stand_in)"), ("none", " (none)"), ("not_needed", "")]
+)
+def test_the_kind_of_assets_is_part_of_a_runs_identity(assets: Assets, said: str) -> None:
+    images = Images({"a/1": TaskImage(DIGEST, assets)}, {})
+    assert of_images(identity(Settings(), task_set("a/1"), images)) == {"image of a": DIGEST + said}
+
+
+def test_all_images_of_a_repository_are_part_of_a_runs_identity_whatever_the_order() -> None:
+    tasks = ("a/1", "a/2", "a/3", "b/1")
+    by_task = {
+        "a/1": TaskImage(NEW),
+        "a/2": TaskImage(DIGEST, "stand_in"),
+        "a/3": TaskImage(NEW),
+        "b/1": TaskImage(NEW),
+    }
+    found = [of_images(identity(Settings(), task_set(*order), Images(by_task, {}))) for order in (tasks, tasks[::-1])]
+    assert found[0] == found[1] == {"image of a": f"{DIGEST} (stand_in), {NEW}", "image of b": NEW}
+
+
+# ---------------------------------------------------------------- finding images
+
+
+def found(*records: dict[str, Any], tasks: tuple[str, ...] = ("r/1",), **wanted: Any) -> Images:
+    sandbox: Any = SimpleNamespace(client=FakeEngine(*records))
+    return find_images(sandbox, task_set(*tasks).tasks, **wanted)
+
+
+def test_each_task_gets_the_image_that_serves_it_with_its_kind_of_assets() -> None:
+    images = found(
+        environment_record("whole", "a", repositories="r", assets="stand_in"),
+        environment_record("part", "b", repositories="r", tasks="r/2"),
+        tasks=("r/1", "r/2"),
+    )
+    assert images.by_task == {
+        "r/1": TaskImage("sha256:" + "a" * 64, "stand_in"),
+        "r/2": TaskImage("sha256:" + "b" * 64, "not_needed"),
+    }
+    assert images.missing == {}
+    assert images.digests == {task_id: image.digest for task_id, image in images.by_task.items()}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options"),
+    [
+        ({}, ""),
+        ({"assets": "stand_in"}, " --assets stand-in"),
+        ({"assets": "real", "device": "gpu"}, " --assets real --device gpu"),
+    ],
+)
+def test_a_missing_image_is_told_with_the_command_that_builds_what_is_wanted(
+    recipe_folder: RecipeFolder, wanted: dict[str, str], options: str
+) -> None:
+    recipe_folder.repository("r")
+    recipe_folder.recipe("part", tasks=["r/2"])
+    recipe_folder.recipe("whole")
+    images = found(environment_record("whole", repositories="x"), tasks=("r/1", "r/2"), **wanted)
+    assert images.by_task == {}
+    for task_id, recipe in (("r/1", "whole"), ("r/2", "part")):
+        assert f"run `ml-bench images build {recipe}{options}`" in images.missing[task_id]
+    with pytest.raises(SandboxError, match="nothing can be executed"):
+        images.require_one()
+
+
+def test_a_task_that_no_recipe_serves_concerns_no_other(recipe_folder: RecipeFolder) -> None:
+    recipe_folder.repository("r")
+    recipe_folder.recipe("whole")
+    images = found(environment_record("whole", repositories="r"), tasks=("r/1", "nowhere/1"))
+    images.require_one()
+    assert set(images.by_task) == {"r/1"}
+    assert "no environment for repository 'nowhere'" in images.missing["nowhere/1"]
+    whole = task_set("r/1", "nowhere/1").tasks
+    assert images.of(whole[0]) == images.by_task["r/1"]
+    with pytest.raises(SandboxError, match="no environment for repository 'nowhere'"):
+        images.of(whole[1])
+
+
+def test_of_one_repositorys_tasks_only_those_of_a_changed_image_are_executed_again(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, {}, {}) as folder:
+        for task_id in ("r/1", "r/2"):
+            folder.append(result(task_id, execution=execution(image=DIGEST)))
+        digests = {"r/1": DIGEST, "r/2": NEW}
+        judgement = Judgement(_predictions("r/1", "r/2"), task_set("r/1", "r/2"), Settings(), folder, digests)
+        assert [one.task_id for one in judgement.results()] == ["r/1"]

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from ml_bench_metric.report.table import render
-from ml_bench_metric.summary import Summary, summarise
-from tests.result_builders import BAD, ERROR, FAILING, GOOD, PASSING, result, task, task_set
+from ml_bench_metric.summary import ExecutedCeiling, Summary, summarise
+from tests.result_builders import BAD, ERROR, FAILING, GOOD, PASSING, execution, result, task, task_set
 
 NAMES = ("dgl", "External-Attention-pytorch", "Grounded-Segment-Anything")
 
@@ -118,6 +118,52 @@ def test_a_table_of_some_repositories_says_so() -> None:
     tasks = task_set("a/1", "b/1", "c/1")
     assert "\nonly repositories: a, c\n" in printed(summarise([], tasks.only(["c", "a"]), {}))
     assert "only repositories" not in printed(summarise([], tasks, {}))
+
+
+def test_a_table_without_some_tasks_says_which_and_why() -> None:
+    tasks = task_set("a/1", *(f"b/{number}" for number in range(7)))
+    text = printed(summarise([], tasks.without(set(tasks.by_id) - {"a/1"}, "known-issues"), {}), 120)
+    assert "\nleft out for known-issues: 7 tasks (b/0, b/1, b/2, b/3, b/4 and 2 more)\n" in text
+    assert "left out" not in printed(summarise([], tasks, {}))
+
+
+@pytest.mark.parametrize(
+    ("assets", "line"),
+    [
+        ("stand_in", "made with stand-ins for weights and data: 2 of 3 executions (b)"),
+        ("none", "made without the weights and data that tasks need: 2 of 3 executions (b)"),
+        ("real", ""),
+        ("not_needed", ""),
+    ],
+)
+def test_numbers_that_were_not_made_on_real_weights_and_data_say_so(assets: str, line: str) -> None:
+    results = [
+        result("a/1", 0, execution(assets="not_needed")),
+        result("b/1", 0, execution(assets=assets)),
+        result("b/1", 1, execution(assets=assets)),
+    ]
+    text = printed(summarise(results, task_set("a/1", "b/1"), {"a/1": 1, "b/1": 2}, ks=[1]), 200)
+    warning = f"\n{line}; not comparable with scores on the real weights and data\n"
+    assert (warning in text) if line else ("comparable" not in text)
+
+
+def test_the_executed_ceiling_stands_beside_the_score_or_is_said_to_be_unknown() -> None:
+    summary = run()
+    assert "Executed ceiling: not known for these images and limits; `ml-bench validate` finds it out" in printed(
+        summary, 120
+    )
+    of_rules = {
+        "original": ExecutedCeiling(passed=3, flaky=1, tasks=5, not_validated=1, share=0.6),
+        "strict": ExecutedCeiling(passed=2, flaky=0, tasks=5, not_validated=1, share=0.4),
+    }
+    text = printed(summary.model_copy(update={"executed_ceiling": of_rules}), 200)
+    assert (
+        "Executed ceiling: 60.0%, since 3 of 5 references pass in these images under rule original; "
+        "passing sometimes: 1; tasks that were not validated: 1\n"
+    ) in text
+    text = printed(summary.model_copy(update={"executed_ceiling": of_rules, "rule": "strict"}), 200)
+    assert "3 of 5" not in text
+    assert "since 2 of 5 references pass in these images under rule strict; tasks that were not validated: 1\n" in text
 
 
 def test_bounds_in_a_cell_are_rounded_outwards() -> None:

@@ -355,6 +355,34 @@ def test_a_summary_says_to_which_repositories_its_tasks_were_cut_down() -> None:
     assert summarise([], whole, {}).selection == ()
 
 
+def test_tasks_that_are_left_out_count_nowhere_and_are_named() -> None:
+    whole = task_set("a/1", "b/1", "c/1")
+    part = whole.without({"b/1"}, "known-issues")
+    summary = summarise([result("a/1")], part, {"a/1": 1}, ks=[1])
+    assert [(left_out.why, left_out.tasks) for left_out in summary.excluded] == [("known-issues", ("b/1",))]
+    assert (summary.overall.tasks, summary.missing, list(summary.repositories)) == (2, ("c/1",), ["a", "c"])
+    assert summary.digest != summarise([], whole, {}).digest
+    assert Summary.from_json(summary.to_json()) == summary
+
+
+def test_executions_are_counted_by_the_weights_and_data_of_their_image() -> None:
+    results = [
+        result("a/1", 0, execution(assets="stand_in")),
+        result("a/1", 1, execution("still_running", assets="stand_in")),
+        result("a/1", 2, execution("environment_error", assets="stand_in", reason="it broke")),
+        result("a/1", 3, text=None),
+        result("b/1", 0, execution(assets="not_needed")),
+    ]
+    summary = summarise(results, task_set("a/1", "b/1", "c/1"), {"a/1": 4, "b/1": 1, "c/1": 1}, ks=[1])
+    assert summary.overall.assets == {"not_needed": 1, "stand_in": 2}
+    assert {name: group.assets for name, group in summary.repositories.items()} == {
+        "a": {"stand_in": 2},
+        "b": {"not_needed": 1},
+        "c": {},
+    }
+    assert summary.types["Bash Script"].assets == summary.overall.assets
+
+
 def test_nothing_to_score_and_a_senseless_k_are_errors() -> None:
     with pytest.raises(ValueError, match="no task"):
         summarise([], task_set(), {})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ml_bench_dataset
-from ml_bench_metric.tasks import load_tasks, usable_task
+from ml_bench_metric.tasks import Excluded, load_tasks, usable_task
 from tests.result_builders import task, task_set
 
 
@@ -101,6 +101,26 @@ def test_a_cut_down_set_is_never_taken_for_the_whole() -> None:
     for names in (["z"], []):
         with pytest.raises(ml_bench_dataset.DataError, match="a, b, c"):
             whole.only(names)
+
+
+def test_a_set_without_some_tasks_says_which_and_why_and_is_another_set() -> None:
+    whole = task_set("a/1", "a/2", "b/1", "c/1")
+    part = whole.without({"c/1", "a/2", "other/7"}, "known-issues")
+    assert [one.task_id for one in part.tasks] == ["a/1", "b/1"]
+    assert part.excluded == (Excluded(why="known-issues", tasks=("a/2", "c/1")),)
+    assert part.repositories == ("a", "b")
+    digests = {one.digest for one in (whole, part, whole.without({"a/2"}, "known-issues"))}
+    assert len(digests | {whole.without({"a/2", "c/1"}, "another reason").digest}) == 4
+    assert whole.without(["a/2", "c/1"], "known-issues").digest == part.digest
+    assert whole.without({"other/7"}, "known-issues") is whole
+
+
+def test_a_set_can_be_cut_down_to_repositories_and_by_reasons_at_once() -> None:
+    part = task_set("a/1", "a/2", "b/1").only(["a"]).without({"a/1"}, "first").without({"b/1"}, "no task of it")
+    assert (part.selection, [left_out.why for left_out in part.excluded]) == (("a",), ["first"])
+    assert [one.task_id for one in part.tasks] == ["a/2"]
+    with pytest.raises(ml_bench_dataset.DataError, match="last: all 1 tasks"):
+        part.without({"a/2"}, "last")
 
 
 @pytest.mark.real_data

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ml_bench_metric.checks import Checks
 from ml_bench_metric.printable import printable
+from ml_bench_metric.report.assets import NOT_COMPARABLE, WORDS
 from ml_bench_metric.results import RULES, Result
 from ml_bench_metric.sandbox.execution import Execution, Output
 from ml_bench_metric.verdicts import verdict
@@ -72,6 +73,8 @@ def _execution_facts(execution: Execution, limit_seconds: float) -> Iterator[tup
     memory = "peak unknown" if peak is None else f"peak {peak / _MIB:.1f} MiB"
     yield "memory", memory + f", {execution.oom_kills} processes killed at the limit"
     yield "image", execution.image or "unknown"
+    warning = "; not comparable with runs on the real ones" if execution.assets in NOT_COMPARABLE else ""
+    yield "assets", WORDS[execution.assets] + warning
 
 
 def _print_output(name: str, output: Output, console: Console) -> None:

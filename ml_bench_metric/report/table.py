@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ml_bench_metric.printable import printable
+from ml_bench_metric.report.assets import NOT_COMPARABLE
 from ml_bench_metric.results import RULES
 from ml_bench_metric.summary import Group, PassAtK, Summary
 
@@ -47,13 +48,29 @@ def render(summary: Summary, console: Console) -> None:
     """
     rows = list(_rows(summary))
     console.print(Text(f"pass@k in %, rule {summary.rule}, estimator {summary.estimator}", style="bold"))
-    if summary.selection:
-        console.print(Text(printable("only repositories: " + ", ".join(summary.selection))))
+    for line in _what_it_is_of(summary):
+        console.print(Text(printable(line)))
     for positions in _that_fit(summary, rows, console.width):
         console.print(_table(summary, rows, positions, console.width), crop=False)
     console.print(Text(_LEGEND, style="dim"))
     for line in _lines(summary):
         console.print(Text(printable(line)))
+
+
+def _what_it_is_of(summary: Summary) -> Iterator[str]:
+    """Yield what makes the numbers others than the benchmark's, one line each."""
+    if summary.selection:
+        yield "only repositories: " + ", ".join(summary.selection)
+    for left_out in summary.excluded:
+        yield f"left out for {left_out.why}: {len(left_out.tasks)} tasks ({_some(left_out.tasks)})"
+    executed = sum(summary.overall.assets.values())
+    for kind, how in NOT_COMPARABLE.items():
+        if count := summary.overall.assets.get(kind):
+            where = ", ".join(name for name, group in summary.repositories.items() if group.assets.get(kind))
+            yield (
+                f"{how}: {count} of {executed} executions ({where}); not comparable with scores on the real weights "
+                "and data"
+            )
 
 
 def _rows(summary: Summary) -> Iterator[_Row]:
@@ -137,6 +154,7 @@ def _lines(summary: Summary) -> Iterator[str]:
             f"Ceiling: {_percent(ceiling.share)}, since {ceiling.passed} of {ceiling.tasks} references pass the "
             f"static checks of rule {summary.rule}"
         )
+        yield _executed_ceiling_line(summary)
     if summary.missing:
         yield f"Tasks without a prediction, which count as failures: {overall.missing} ({_some(summary.missing)})"
     if overall.environment_errors:
@@ -151,6 +169,21 @@ def _lines(summary: Summary) -> Iterator[str]:
             )
     if overall.pending:
         yield f"Candidates not judged yet, which are not among n: {overall.pending}; this run is not complete"
+
+
+def _executed_ceiling_line(summary: Summary) -> str:
+    if summary.executed_ceiling is None:
+        return "Executed ceiling: not known for these images and limits; `ml-bench validate` finds it out"
+    ceiling = summary.executed_ceiling[summary.rule]
+    line = (
+        f"Executed ceiling: {_percent(ceiling.share)}, since {ceiling.passed} of {ceiling.tasks} references pass in "
+        f"these images under rule {summary.rule}"
+    )
+    if ceiling.flaky:
+        line += f"; passing sometimes: {ceiling.flaky}"
+    if ceiling.not_validated:
+        line += f"; tasks that were not validated: {ceiling.not_validated}"
+    return line
 
 
 def _score_line(score: PassAtK, summary: Summary) -> str:

@@ -24,7 +24,7 @@ LIMITS = Limits(memory_bytes=512 * MIB)
 
 
 def _judge(judgement: Judgement, sandbox: DockerSandbox) -> Summary:
-    images = find_images(sandbox, judgement.tasks.repositories)
+    images = find_images(sandbox, judgement.tasks.tasks)
     workers = allot(None, LIMITS, sandbox.capacity())
     for _ in judgement.execute(judgement.todo(), sandbox, images, workers):
         pass

@@ -1,4 +1,4 @@
-"""Building the environments' images, in three layers: base, packages, and the repositories' files.
+"""Building the environments' images, in layers: base, packages, the repositories' files, assets.
 
 Every layer is named after the digest of what goes into it, so an unchanged one is never made again, and recipes with
 the same packages share them.
@@ -8,54 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
-import shlex
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_bench_metric.environments import registry
-from ml_bench_metric.environments.base import Base, find_base, make_base
-from ml_bench_metric.environments.build_log import BuildLog, Progress, writable
-from ml_bench_metric.environments.builder import Builder, StepFailed, sweep
-from ml_bench_metric.environments.checkout import checked_out
-from ml_bench_metric.environments.files import OWNER, fingerprint, packed
-from ml_bench_metric.environments.host_settings import HostSettings, host_settings
-from ml_bench_metric.environments.images import (
-    LATEST,
-    LAYER,
-    ORIGIN,
-    RECIPE,
-    RECIPE_NAME,
-    REPOSITORIES,
-    content_digest,
-    image_id,
-    image_name,
-)
-from ml_bench_metric.environments.recipe import Recipe
+from ml_bench_metric.environments.asset_layer import plan_assets
+from ml_bench_metric.environments.base import find_base, make_base
+from ml_bench_metric.environments.build_log import BuildError, BuildLog, Progress, cache_folder, writable
+from ml_bench_metric.environments.builder import sweep
+from ml_bench_metric.environments.checkout import find_source
+from ml_bench_metric.environments.engine_calls import patient
+from ml_bench_metric.environments.host_settings import host_settings
+from ml_bench_metric.environments.images import LATEST, AssetsWanted, image_id
+from ml_bench_metric.environments.layers import Plan, stack
+from ml_bench_metric.environments.recipe import Device, Recipe
+from ml_bench_metric.sandbox.execution import Assets
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-CALL_SECONDS = 1800
-APT_SECONDS = 900
-PIP_SECONDS = 3600
-SCRIPT_SECONDS = 600
-IMPORT_SECONDS = 300
-
-_APT = """
-export DEBIAN_FRONTEND=noninteractive
-apt-get update
-apt-get install -y --no-install-recommends {packages}
-apt-get clean
-rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/*.log /var/log/apt
-"""
-_PIP = (
-    "python -m pip install --no-cache-dir --no-input --progress-bar off --root-user-action ignore "
-    "--disable-pip-version-check"
-)
+JOBS = 2
+"""How many images are built at a time by default: while one waits for the network, another one unpacks."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +42,12 @@ class BuiltImage:
 
     recipe: str
     name: str
-    """`ml-bench/<recipe>:<12 hex>`."""
+    """`ml-bench/<recipe>:[<kind>-]<12 hex>`."""
     digest: str
     """`sha256:…`, as the engine knows it."""
+    assets: Assets
+    missing_files: int
+    """Files of the repositories' commits that the git mirrors lacked."""
     seconds: float
     """Wall time that it took to make, or to find."""
     size: int
@@ -75,194 +56,195 @@ class BuiltImage:
     """Whether nothing had to be made."""
 
 
+@dataclass(frozen=True)
+class Options:
+    """How images are to be built, apart from their recipes."""
+
+    base: str = "auto"
+    """`auto` (an existing one, else pulled, else bootstrapped), `pull`, `bootstrap`, or the path of a tar file."""
+    repositories: Path | None = None
+    """Folder with git mirrors; a repository that has none there is cloned from its URL."""
+    assets: AssetsWanted = "auto"
+    """`auto`: real ones where all have been fetched, else stand-ins where there are any, else none."""
+    device: Device = "cpu"
+    """What packages are made for; those of repositories that use no CUDA are always made for a CPU."""
+    platform: str = ""
+    """Such as `linux/arm64`; empty for the engine's own."""
+    checkout: bool = True
+    """Whether the repositories' files are in the image; without them only what comes from packages can run."""
+
+
 def build(
     names: Iterable[str],
     client: DockerClient,
+    options: Options | None = None,
     *,
-    base: str = "auto",
-    repositories: Path | None = None,
+    jobs: int = JOBS,
     progress: Progress = lambda line: None,
 ) -> list[BuiltImage]:
     """Build the images of some recipes, and return them. What is unchanged is not made again.
 
+    Where an image cannot be made, the others are; then the error tells of all that could not.
+
     Args:
         names: of recipes or repositories; empty: all recipes.
         client: of the engine.
-        base: `auto` (an existing one, else pulled, else bootstrapped), `pull`, `bootstrap`, or the path of a tar file.
-        repositories: folder with git mirrors; a repository that has none there is cloned from its URL.
-        progress: receives a line at the beginning and at the end of every step.
+        options: how.
+        jobs: how many images are built at a time.
+        progress: receives a line at the beginning and at the end of every step; from several threads.
 
     Raises:
         EnvironmentUnknown: a name has no recipe.
         RecipeError: a recipe is faulty.
-        BaseUnknown: `base` is none of the above.
+        BaseUnknown: the base is asked for in a way that does not exist.
         BuildError: an image could not be made; the message ends with the reason.
     """
     chosen = registry.select(names)
-    with _patience(client):
-        return [_build(recipe, client, base, repositories, progress) for recipe in chosen]
+    with patient(client):
+        session = _Session(client, options or Options(), progress)
+        plans: list[Plan] = []
+        failures: list[BuildError] = []
+        for recipe in chosen:
+            try:
+                plans.append(session.plan(recipe))
+            except BuildError as error:
+                progress(str(error))
+                failures.append(error)
+        complete = all(session.name(plan) is not None for plan in plans)
+        with contextlib.nullcontext() if complete else _alone(progress):
+            if not complete:
+                sweep(client)
+            return _all(session, plans, failures, jobs)
 
 
-def _build(
-    recipe: Recipe, client: DockerClient, base: str, repositories: Path | None, progress: Progress
-) -> BuiltImage:
-    start = time.monotonic()
-    _files_digests(recipe)  # a recipe whose files cannot be had must fail before anything is made
-    found = find_base(client, recipe.python, base)
-    name = image_name(recipe.image, environment_digest(recipe, found)) if found else ""
-    reused = bool(name) and image_id(client, name) is not None
-    if not reused:
-        with _alone(progress):
-            name = _make(recipe, client, base, repositories, progress)
-    client.api.tag(name, recipe.image, LATEST)
-    facts = client.api.inspect_image(name)
-    progress(f"{recipe.name}: {name} {'is unchanged' if reused else 'is ready'}")
-    return BuiltImage(recipe.name, name, facts["Id"], time.monotonic() - start, facts["Size"], reused)
-
-
-def _make(recipe: Recipe, client: DockerClient, way: str, repositories: Path | None, progress: Progress) -> str:
-    """Make what is missing of an image's layers, and return its name."""
-    sweep(client)
-    settings = host_settings()
-    with (
-        BuildLog(_cache() / "build-logs" / f"{recipe.name}.log", progress, recipe.name) as log,
-        _repository_files(recipe, repositories, log) as folders,
-    ):
-        base = find_base(client, recipe.python, way) or make_base(client, recipe.python, way, settings, log)
-        packages = image_name("ml-bench/packages", packages_digest(recipe, base))
-        if image_id(client, packages) is None:
-            _make_packages(recipe, client, base, packages, settings, log)
-        name = image_name(recipe.image, environment_digest(recipe, base))
-        if image_id(client, name) is None:
-            _make_environment(recipe, client, base, packages, name, folders, log)
-        return name
-
-
-def _make_packages(
-    recipe: Recipe, client: DockerClient, base: Base, name: str, settings: HostSettings, log: BuildLog
-) -> None:
-    with Builder(client, base.digest, log, settings) as builder:
-        if recipe.apt:
-            builder.run("apt-get install", _APT.format(packages=shlex.join(recipe.apt)), seconds=APT_SECONDS)
-        if recipe.pip:
-            _install(recipe, builder, log)
-        for script in recipe.scripts:
-            text = (recipe.folder / script).read_text(encoding="utf-8")
-            builder.run(script, 'python -c "$SCRIPT"', seconds=SCRIPT_SECONDS, variables={"SCRIPT": text})
-        builder.run("clean up", "find /tmp -mindepth 1 -delete; rm -rf /root/.cache", seconds=SCRIPT_SECONDS)
-        builder.commit(name, labels={LAYER: "packages", RECIPE: packages_digest(recipe, base)}, variables={})
-
-
-def _install(recipe: Recipe, builder: Builder, log: BuildLog) -> None:
-    step = f"pip install {len(recipe.pip)} requirements"
-    command = f"{_PIP} {shlex.join(recipe.pip)}"
-    try:
-        builder.run(step, command, seconds=PIP_SECONDS)
-    except StepFailed as error:
-        # A host with its own index or wheels may be unable to reach the further one, so that comes second.
-        if recipe.pip_index is None or "No matching distribution" not in str(error):
+def _all(session: _Session, plans: Sequence[Plan], failures: list[BuildError], jobs: int) -> list[BuiltImage]:
+    """Make what is missing of the planned images, and return them all; tell of those too that could not be planned."""
+    wanted = len(plans) + len(failures)
+    built: list[BuiltImage] = []
+    with ThreadPoolExecutor(jobs, thread_name_prefix="ml-bench-build") as pool:
+        futures = [pool.submit(session.build, plan) for plan in plans]
+        try:
+            for future in futures:
+                try:
+                    built.append(future.result())
+                except BuildError as error:
+                    failures.append(error)
+        except BaseException:
+            # Ctrl-C, or a fault of ours: nothing new begins, and what runs in a container ends with it.
+            session.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
-        log.note(f"not everything is to be had from the host's own package sources; asking {recipe.pip_index} too")
-        builder.run(
-            f"{step}, with {recipe.pip_index}",
-            'PIP_EXTRA_INDEX_URL="${PIP_EXTRA_INDEX_URL:-} $INDEX" ' + command,
-            seconds=PIP_SECONDS,
-            variables={"INDEX": recipe.pip_index},
+    if failures:
+        done = f"\n{len(built)} of {wanted} images are ready; the same command goes on" if wanted > 1 else ""
+        raise BuildError("\n".join(map(str, failures)) + done)
+    return built
+
+
+class _Session:
+    """The builds of one call: what several images need is made once, by who comes first."""
+
+    def __init__(self, client: DockerClient, options: Options, progress: Progress) -> None:
+        self._client = client
+        self._options = options
+        self._progress = progress
+        self._guard = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._stop = threading.Event()
+
+    def plan(self, recipe: Recipe) -> Plan:
+        """Return what goes into a recipe's image.
+
+        Raises:
+            RecipeError: the recipe, or what it extends, is faulty.
+            BuildError: mirrors lack the commit, or assets are not there.
+        """
+        options = self._options
+        return Plan(
+            recipe=recipe,
+            packages=tuple(layer for layer in registry.layers(recipe) if layer.has_packages),
+            sources=tuple(find_source(item, options.repositories) for item in recipe.checkouts if options.checkout),
+            assets=plan_assets(recipe, options.assets) if options.checkout else None,
+            device=options.device if recipe.gpu != "none" else "cpu",
+            platform=options.platform,
+            checkout=options.checkout,
         )
 
+    def name(self, plan: Plan) -> str | None:
+        """Return the name of the finished image; None if the engine does not have it.
 
-def _make_environment(
-    recipe: Recipe,
-    client: DockerClient,
-    base: Base,
-    packages: str,
-    name: str,
-    folders: Mapping[str, Path],
-    log: BuildLog,
-) -> None:
-    with Builder(client, packages, log, HostSettings({}, {})) as builder:
-        for directory, folder in folders.items():
-            caches = recipe.package is None
-            with log.step(f"files of {directory}"), packed(folder, directory, caches=caches) as archive:
-                builder.put("/workspace", archive)
-        if recipe.imports:
-            builder.run(
-                "import " + ", ".join(recipe.imports),
-                # Not in /workspace, where a repository's folder may have a module's name.
-                f"cd /; python -c 'import {', '.join(recipe.imports)}'; find /tmp -mindepth 1 -delete",
-                seconds=IMPORT_SECONDS,
-                user=f"{OWNER}:{OWNER}",
-                variables={**recipe.environment, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
-            )
-        labels = {
-            LAYER: "environment",
-            RECIPE: environment_digest(recipe, base),
-            RECIPE_NAME: recipe.name,
-            REPOSITORIES: ",".join(recipe.directories),
-            ORIGIN: base.origin,
-        }
-        builder.commit(name, labels=labels, variables=recipe.environment)
+        Raises:
+            RecipeError: the recipe's package cannot be used.
+        """
+        base = find_base(self._client, plan.python, self._options.base, plan.platform)
+        if base is None:
+            return None
+        name = stack(self._client, plan, base)[-1].name
+        return name if image_id(self._client, name) is not None else None
 
+    def build(self, plan: Plan) -> BuiltImage:
+        """Make what is missing of an image, and return it.
 
-@contextlib.contextmanager
-def _repository_files(recipe: Recipe, mirrors: Path | None, log: BuildLog) -> Iterator[dict[str, Path]]:
-    """Yield folder in the image -> folder on this machine, which may be temporary, of each repository.
+        Raises:
+            BuildError: it could not be made.
+        """
+        start = time.monotonic()
+        name = self.name(plan)
+        reused = name is not None
+        if name is None:
+            name = self._make(plan)
+        repository, _, tag = (name[:-12] + LATEST).rpartition(":")
+        self._client.api.tag(name, repository, tag)
+        facts = self._client.api.inspect_image(name)
+        self._progress(f"{plan.recipe.name}: {name} {'is unchanged' if reused else 'is ready'}")
+        return BuiltImage(
+            recipe=plan.recipe.name,
+            name=name,
+            digest=facts["Id"],
+            assets=plan.kind_of_assets,
+            missing_files=plan.missing_files,
+            seconds=time.monotonic() - start,
+            size=facts["Size"],
+            reused=reused,
+        )
 
-    It comes first in a build, so that a repository that cannot be had fails in seconds.
-    """
-    if recipe.package is not None:
-        yield {directory: recipe.package_folder() / directory for directory in recipe.directories.values()}
-        return
-    with contextlib.ExitStack() as stack:
-        yield {
-            checkout.directory: stack.enter_context(checked_out(checkout, mirrors, log))
-            for checkout in recipe.checkouts
-        }
+    def stop(self) -> None:
+        """Let nothing new begin, and end the steps that run; from another thread."""
+        self._stop.set()
 
+    def _make(self, plan: Plan) -> str:
+        options, settings = self._options, host_settings()
+        file = cache_folder() / "build-logs" / f"{plan.recipe.name}.log"
+        with BuildLog(file, self._progress, plan.recipe.name, self._stop) as log:
+            with self._alone_with(f"base {plan.python}", log):
+                base = find_base(self._client, plan.python, options.base, plan.platform) or make_base(
+                    self._client, plan.python, options.base, settings, log, plan.platform
+                )
+            below = base.name
+            for layer in stack(self._client, plan, base, settings):
+                with self._alone_with(layer.name, log):
+                    if image_id(self._client, layer.name) is None:
+                        layer.make(below, log)
+                below = layer.name
+            return below
 
-def packages_digest(recipe: Recipe, base: Base) -> str:
-    """Return the SHA-256 (hex) of what goes into the layer of packages: base, packages, scripts."""
-    scripts = [(recipe.folder / script).read_text(encoding="utf-8") for script in recipe.scripts]
-    return content_digest("packages", base.digest, recipe.apt, recipe.pip, recipe.pip_index, scripts)
-
-
-def environment_digest(recipe: Recipe, base: Base) -> str:
-    """Return the SHA-256 (hex) of what goes into a recipe's image: packages, repositories' files, variables, checks.
-
-    Raises:
-        RecipeError: the recipe's package cannot be used.
-    """
-    parts = (recipe.directories, _files_digests(recipe), recipe.imports, dict(recipe.environment))
-    return content_digest("environment", packages_digest(recipe, base), *parts)
-
-
-def _files_digests(recipe: Recipe) -> dict[str, str]:
-    """Return name of each repository -> what tells its files from others: a commit, or a digest."""
-    if recipe.package is not None:
-        folder = recipe.package_folder()
-        return {name: fingerprint(folder / directory) for name, directory in recipe.directories.items()}
-    return {checkout.name: checkout.commit for checkout in recipe.checkouts}
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ml-bench"
-
-
-@contextlib.contextmanager
-def _patience(client: DockerClient) -> Iterator[None]:
-    """Let a call to the engine take its time: saving an image of some gigabytes on a slow disk does."""
-    before = client.api.timeout
-    client.api.timeout = max(before or 0, CALL_SECONDS)
-    try:
-        yield
-    finally:
-        client.api.timeout = before
+    @contextlib.contextmanager
+    def _alone_with(self, name: str, log: BuildLog) -> Iterator[None]:
+        """Keep the other threads from making the same image."""
+        with self._guard:
+            lock = self._locks.setdefault(name, threading.Lock())
+        if not lock.acquire(blocking=False):
+            log.note(f"waiting for {name}, which another image needs too")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 @contextlib.contextmanager
 def _alone(progress: Progress) -> Iterator[None]:
     """Keep other builds of this user waiting: two that make the same image would replace each other's."""
-    with writable(_cache() / "build.lock") as file:
+    with writable(cache_folder() / "build.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

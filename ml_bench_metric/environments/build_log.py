@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +18,46 @@ from ml_bench_metric.sandbox.docker_engine import one_line
 Progress = Callable[[str], None]
 """Receives one line at the beginning and at the end of every step."""
 
+LOOK_SECONDS = 0.2
+"""How often a step that runs is looked at: whether its time is over, or the build is to stop."""
+
 TAIL_LINES = 20
 """How many lines of the log an error shows."""
 
 
+_ADVICE = (
+    (
+        r"no space left on device",
+        "The disk is full: `ml-bench images prune` removes images that nothing needs, `docker system df` shows more",
+    ),
+    (
+        r"do not match the hashes",
+        "A package that came is not the one that requirements.txt names: look at the index, proxy or wheels that gave "
+        "it (`pip config list`); if it was published anew, lock the requirements again (environments/README.md)",
+    ),
+    (
+        r"\b429\b.*(client error|too many)|too many requests|toomanyrequests",
+        "The server limits requests: wait some minutes, then the same command goes on where it stopped (a registry "
+        "gives more after `docker login`, and --base bootstrap needs none)",
+    ),
+    (
+        # In the words of: pip, apt, git, the engine, and ourselves.
+        r"name resolution|max retries|failure resolving|(unable|failed) to connect|could not resolve|no such host|"
+        r"connection (refused|timed out)|i/o timeout|handshake timeout|read timed out|said nothing for",
+        "The network does not answer: proxies, certificates and pip's settings of this machine are passed on "
+        "(`pip config list`); the same command goes on where it stopped",
+    ),
+)
+"""What a step says when something outside fails, and what to do about it."""
+
+
 class BuildError(RuntimeError):
     """An image could not be made. The message names the step, and ends with what the step said last."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of the user's cache in which this project keeps what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ml-bench"
 
 
 def writable(path: Path) -> IO[bytes]:
@@ -40,8 +76,20 @@ def writable(path: Path) -> IO[bytes]:
 class BuildLog:
     """Everything that a build's steps print, in one file, and the progress lines of one image."""
 
-    def __init__(self, path: Path, progress: Progress, title: str) -> None:
+    def __init__(self, path: Path, progress: Progress, title: str, stop: threading.Event | None = None) -> None:
+        """Open the log.
+
+        Args:
+            path: of its file; what was there is lost.
+            progress: receives the lines.
+            title: begins every line.
+            stop: lets another thread end the build: steps that run are ended, and none begins.
+
+        Raises:
+            BuildError: the file cannot be written.
+        """
         self.path = path
+        self._stop = stop or threading.Event()
         self._file = writable(path)
         self._progress = progress
         self._title = title
@@ -51,6 +99,32 @@ class BuildLog:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+    def ended(self, process_is_over: Callable[[float], bool], seconds: float) -> bool:
+        """Wait for a step's end, and return whether it came in time.
+
+        Args:
+            process_is_over: waits for it as many seconds as it is given, and returns whether it came.
+            seconds: time limit.
+
+        Raises:
+            BuildError: the build is to stop.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if process_is_over(LOOK_SECONDS):
+                return True
+            self.go_on()
+        return False
+
+    def go_on(self) -> None:
+        """Do nothing.
+
+        Raises:
+            BuildError: the build is to stop.
+        """
+        if self._stop.is_set():
+            raise BuildError(f"{self._title}: the build was stopped")
 
     def write(self, data: bytes) -> None:
         """Append what a step printed."""
@@ -67,8 +141,9 @@ class BuildLog:
         """Report a step's beginning, and its end with the seconds that it took.
 
         Raises:
-            BuildError: the engine refused something within the step.
+            BuildError: the engine refused something within the step, or the build is to stop.
         """
+        self.go_on()
         from docker.errors import DockerException
         from requests.exceptions import RequestException
 
@@ -87,8 +162,9 @@ class BuildLog:
         lines = [line for line in text.rpartition(f"==> {step}\n")[2].splitlines() if line.strip()]
         self._progress(f"{self._title}: {step}: {reason}")
         message = f"{self._title}: {step}: {reason}. The log is {self.path}"
-        if any("No space left on device" in line for line in (reason, *lines)):
-            message += ". The disk is full: `docker system df` shows what the engine holds, `docker image rm` frees it"
+        message += "".join(
+            f". {advice}" for signs, advice in _ADVICE if re.search(signs, "\n".join((reason, *lines)), re.IGNORECASE)
+        )
         if lines:
             message += "; it ends with:\n" + "\n".join("    " + line for line in lines[-TAIL_LINES:])
         return BuildError(message)
@@ -115,10 +191,16 @@ class BuildLog:
             raise BuildError(
                 f"{self._title}: {command[0]} is not installed (Debian, Ubuntu: apt-get install {command[0]})"
             ) from error
+
+        def is_over(pause: float) -> bool:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(pause)
+            return process.returncode is not None
+
         try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired as error:
-            raise BuildError(f"{self._title}: {' '.join(command)}: not finished after {seconds:.0f} s") from error
+            if not self.ended(is_over, seconds):
+                raise BuildError(f"{self._title}: {' '.join(command)}: not finished after {seconds:.0f} s")
+            return process.returncode
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -37,12 +37,33 @@ class Builder:
     and the engine removes it.
     """
 
-    def __init__(self, client: DockerClient, image: str, log: BuildLog, settings: HostSettings) -> None:
+    def __init__(
+        self,
+        client: DockerClient,
+        image: str,
+        log: BuildLog,
+        settings: HostSettings,
+        *,
+        network: bool = True,
+        platform: str = "",
+    ) -> None:
+        """Say what the container is made from.
+
+        Args:
+            client: of the engine.
+            image: name or digest.
+            log: of the build.
+            settings: of the host, for the steps.
+            network: whether the steps have the host's network, or none.
+            platform: of the image, such as `linux/arm64`; empty for the engine's own.
+        """
         self._client = client
         self._api: Any = client.api
         self._image = image
         self._log = log
         self._settings = settings
+        self._network = network
+        self._platform = platform
         self._container = ""
         self._stdin: Any = None
 
@@ -52,7 +73,7 @@ class Builder:
         mounts = [Mount(seen, path, type="bind", read_only=True) for path, seen in self._settings.mounts.items()]
         host = self._api.create_host_config(
             auto_remove=True,
-            network_mode="host",
+            network_mode="host" if self._network else "none",
             # Mount points are made in the memory file system: a commit does not see them.
             tmpfs={str(Path(PREFIX).parent): ""},
             mounts=mounts,
@@ -66,6 +87,7 @@ class Builder:
                 host_config=host,
                 labels={BUILDER: owner()},
                 use_config_proxy=False,  # it would put the proxies into the image
+                platform=self._platform or None,
             )["Id"]
             try:
                 self._stdin = self._api.attach_socket(self._container, params={"stdin": 1, "stream": 1})
@@ -114,16 +136,21 @@ class Builder:
         # Unbuffered, so that the log is in the order of events.
         environment = {"HOME": "/root", "PYTHONUNBUFFERED": "1", **self._settings.variables, **(variables or {})}
         with self._log.step(step):
-            # Removing the container is the one way to end a step that works whatever the step does.
-            timed_out = threading.Event()
+            over = threading.Event()
+            ending: list[BuildError] = []
 
-            def expire() -> None:
-                timed_out.set()
+            def watch() -> None:
+                try:
+                    if self._log.ended(over.wait, seconds):
+                        return
+                    ending.append(self._log.error(step, f"not finished after {seconds:.0f} s"))
+                except BuildError as error:
+                    ending.append(error)
+                # The one way to end a step that works whatever the step does.
                 self._remove()
 
-            timer = threading.Timer(seconds, expire)
-            timer.daemon = True
-            timer.start()
+            watcher = threading.Thread(target=watch, daemon=True)
+            watcher.start()
             try:
                 run = self._api.exec_create(
                     # One stream for both: as two, the engine mixes them up, and the reason comes before what led to it.
@@ -134,15 +161,16 @@ class Builder:
                 )["Id"]
                 for chunk in self._api.exec_start(run, stream=True):
                     self._log.write(chunk)
-                status = None if timed_out.is_set() else self._api.exec_inspect(run)["ExitCode"]
+                status = None if ending else self._api.exec_inspect(run)["ExitCode"]
             except Exception as error:
-                if not timed_out.is_set():
+                if not ending:
                     raise
-                raise self._log.error(step, f"not finished after {seconds:.0f} s") from error
+                raise ending[0] from error
             finally:
-                timer.cancel()
-            if timed_out.is_set():
-                raise self._log.error(step, f"not finished after {seconds:.0f} s")
+                over.set()
+                watcher.join()
+            if ending:
+                raise ending[0]
             if status != 0:
                 raise StepFailed(self._log.error(step, f"ended with status {status}"))
 

@@ -56,6 +56,16 @@ def packed(folder: Path, directory: str, *, caches: bool) -> Iterator[IO[bytes]]
         yield buffer
 
 
+@contextlib.contextmanager
+def packed_file(file: Path, name: str) -> Iterator[IO[bytes]]:
+    """Yield a tar archive of one file, at its beginning. It belongs to `candidate`."""
+    with tempfile.TemporaryFile() as buffer:
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            archive.add(file, name, filter=_normalised)
+        buffer.seek(0)
+        yield buffer
+
+
 def _entries(folder: Path, *, caches: bool) -> Iterator[Path]:
     """Yield what is below a folder, in a fixed order."""
     for path in sorted(folder.iterdir()):

@@ -33,6 +33,10 @@ class HostSettings:
     """Absolute path on the host -> path in the container; to be mounted read-only."""
 
 
+NO_SETTINGS = HostSettings({}, {})
+"""For containers that are to have nothing of the host."""
+
+
 def host_settings(environ: Mapping[str, str] = os.environ, pip_config: str | None = None) -> HostSettings:
     """Return the settings of this host.
 

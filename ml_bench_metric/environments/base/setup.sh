@@ -3,6 +3,7 @@
 # candidate. Runs as root with `sh -eu`; $PYTHON_WANTED is the version. Needs the network only where Python is missing.
 export DEBIAN_FRONTEND=noninteractive
 
+ldconfig  # a Python that was copied into /usr/local may have its library there
 if ! command -v python3 >/dev/null; then
     apt-get update
     # netbase and tzdata: the python images have them.
@@ -13,6 +14,8 @@ if [ "$python_found" != "$PYTHON_WANTED" ]; then
     echo "the base has Python $python_found, wanted is $PYTHON_WANTED" >&2
     exit 1
 fi
+# A Python that was copied from elsewhere comes without pip; the one that it carries has no paths of another machine.
+python3 -m pip --version >/dev/null 2>&1 || python3 -m ensurepip
 
 # The names python, python3, pip and pip3, in /usr/local/bin and (for scripts' first lines) python3 in /usr/bin.
 for name in python3 pip3; do
@@ -32,8 +35,8 @@ else
     groupadd --gid 1000 candidate
     useradd --uid 1000 --gid 1000 --no-create-home --home-dir /home/candidate --shell /bin/bash candidate
 fi
-mkdir -p /home/candidate /workspace
-chown 1000:1000 /home/candidate /workspace
+mkdir -p /home/candidate /workspace /opt/assets
+chown 1000:1000 /home/candidate /workspace /opt/assets
 
 for name in bash timeout head python python3 pip; do
     if ! command -v "$name" >/dev/null; then
@@ -42,6 +45,7 @@ for name in bash timeout head python python3 pip; do
     fi
 done
 python -m pip --version
+python -c "import bz2, ctypes, lzma, sqlite3, ssl, zlib"
 
 # The python images have no compiled modules, and a candidate cannot keep any: each start would compile them again.
 python -m compileall -q "$(python -c 'import os; print(os.path.dirname(os.__file__))')" || true

@@ -23,6 +23,9 @@ from ml_bench_metric.sandbox.protocol import Job, Prepared, Sandbox, SandboxErro
 from ml_bench_metric.tasks import WORKSPACE, Task, TaskSet
 from ml_bench_metric.workers import Workers
 
+TMP_ASSETS = "/opt/assets/tmp"
+"""The image's folder that has a folder `<task_id>` for each task that finds something in its `/tmp`."""
+
 _ATTEMPTS = 2
 """How often a candidate is tried whose sandbox fails: a passing fault of the engine must not cost a verdict."""
 
@@ -216,6 +219,7 @@ class Evaluation:
                 limits=self._settings.limits_for(task),
                 variables={**image.variables, **task.variables},
                 user=image.user,
+                tmp_folder=f"{TMP_ASSETS}/{task.task_id}",
             )
             planned.prepared = self._sandbox.prepare(job, slot)
         except SandboxError as error:

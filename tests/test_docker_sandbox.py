@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,15 @@ def test_an_exit_status_is_a_fact_and_output_is_kept_apart(run: Runner) -> None:
 def test_python_runs_in_the_tasks_folder_and_imports_from_it(run: Runner) -> None:
     execution = run("import os, sys\nprint(os.getcwd(), sys.path[0], __name__)", "python")
     assert execution.stdout.head == f"{FOLDER} {FOLDER} __main__\n"
+
+
+def test_what_the_image_has_for_tmp_is_there_and_is_the_candidates_own(run: Runner) -> None:
+    job = replace(run.job("diff -r . /tmp | grep -v 'Only in' ; rm -r /tmp/* && ls -A /tmp"), tmp_folder=FOLDER)
+    execution = run.sandbox.prepare(job).run()
+    assert (execution.status, execution.stderr.head) == (0, "")
+    assert execution.stdout.head.strip() in ("", "ml_bench_candidate.sh")
+    nothing = replace(run.job("ls -A /tmp"), tmp_folder="/opt/assets/tmp/nothing/1")
+    assert run.sandbox.prepare(nothing).run().stdout.head.strip() == "ml_bench_candidate.sh"
 
 
 def test_standard_input_is_empty(run: Runner) -> None:

@@ -214,6 +214,7 @@ def test_a_candidate_runs_as_its_image_says() -> None:
     (job,) = sandbox.run
     assert (job.image, job.user) == (DIGEST, "7:8")
     assert job.working_folder == "/home/lab/repos/repo/scripts"
+    assert job.tmp_folder == "/opt/assets/tmp/repo/1"
     assert job.variables == {"PATH": "/env/bin:/bin", "A": "task", "B": "task"}
 
 

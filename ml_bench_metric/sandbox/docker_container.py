@@ -32,6 +32,7 @@ done
 timeout --foreground --signal=KILL 5 true || { echo "the image's timeout is not that of GNU coreutils" >&2; exit 1; }
 : > "$3" || { echo "user $(id -u) cannot write in $PWD" >&2; exit 1; }
 [ -w "${HOME:-/}" ] || export HOME=/tmp
+[ ! -d "$6" ] || cp -R -- "$6/." /tmp/ || { echo "$6 cannot be copied to /tmp" >&2; exit 1; }
 echo ready
 head -c "$4" > "$3"
 exec timeout --foreground --signal=KILL "$5" "$2" "$3" < /dev/null
@@ -51,6 +52,7 @@ def create_options(job: Job) -> dict[str, Any]:
         _PROGRAMS[job.language],
         str(len(program_bytes(job))),
         f"{job.limits.seconds + INSIDE_GRACE_SECONDS:.3f}",
+        job.tmp_folder,
     ]
     return {
         # An image's own entry point must not get between us and the candidate.

@@ -27,6 +27,9 @@ class Job:
     """Environment variables on top of the image's own; nothing of the host is ever added."""
     user: str = "1000:1000"
     """uid and gid of the candidate, by number, so that no image has to know a name."""
+    tmp_folder: str = ""
+    """Folder in the image whose contents are in `/tmp` when the candidate starts, if it is there. `/tmp` is made anew for
+    every candidate, so that what an image has there is not seen."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from ml_bench_cli.options import (
     LimitProcesses,
     LimitTime,
     LimitTmp,
+    NoCache,
     Out,
     Oversubscribe,
     Quiet,
@@ -82,6 +83,10 @@ def evaluate(
     ] = False,
     retry_errors: RetryErrors = False,
     restart: Restart = False,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="Execute each candidate so many times, and report where the verdicts disagree.")
+    ] = 1,
+    no_cache: NoCache = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of the table.")] = False,
 ) -> None:
@@ -118,6 +123,8 @@ def evaluate(
         retry_errors=retry_errors,
         restart=restart,
         quiet=quiet,
+        repeats=repeat,
+        cache=not no_cache,
     )
 
     # The summary is standard output; everything about the way there is not.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ml_bench_cli import assets, check, evaluate, hub, images, register, show, tasks, validate
+from ml_bench_cli import assets, cache, check, doctor, evaluate, hub, images, register, rejudge, show, tasks, validate
 from ml_bench_cli.options import BAD_INPUT, INTERRUPTED, NOTHING_EXECUTED
 
 app = typer.Typer(
@@ -22,10 +22,13 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
 app.command("tasks")(tasks.tasks)
+app.command("doctor")(doctor.doctor)
+app.command("rejudge")(rejudge.rejudge)
 app.command("show")(show.show)
 app.command("register")(register.register)
 app.add_typer(images.app, name="images")
 app.add_typer(assets.app, name="assets")
+app.add_typer(cache.app, name="cache")
 app.add_typer(hub.app, name="hub")
 
 

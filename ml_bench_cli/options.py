@@ -72,6 +72,10 @@ RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Run again wha
 Restart = Annotated[
     bool, typer.Option("--restart", help="Where --out holds a run with other settings or images, put that aside.")
 ]
+NoCache = Annotated[
+    bool,
+    typer.Option("--no-cache", help="Execute every candidate, though the execution of an identical one is known."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +46,9 @@ class Way:
     retry_errors: bool
     restart: bool
     quiet: bool
+    repeats: int = 1
+    cache: bool = False
+    """Whether executions that are known are not made again."""
 
     @property
     def device(self) -> Device:
@@ -71,6 +75,8 @@ def read_way(
     retry_errors: bool,
     restart: bool,
     quiet: bool,
+    repeats: int = 1,
+    cache: bool = False,
 ) -> Way:
     """Return what the options of these names say.
 
@@ -106,6 +112,8 @@ def read_way(
         retry_errors=retry_errors,
         restart=restart,
         quiet=quiet,
+        repeats=repeats,
+        cache=cache,
     )
 
 
@@ -131,6 +139,7 @@ def open_place(way: Way, console: Console) -> Iterator[Place]:
     Raises:
         SandboxError: the engine does not answer, or has not the GPUs that are asked for.
     """
+    from ml_bench_metric.claims import claimed
     from ml_bench_metric.sandbox import docker_engine, docker_sandbox
     from ml_bench_metric.workers import allot
 
@@ -139,10 +148,21 @@ def open_place(way: Way, console: Console) -> Iterator[Place]:
         if swept:
             console.print(f"removed {swept} containers that an ended evaluation had left")
         capacity = sandbox.capacity()
-        workers = allot(way.workers, way.settings.limits, capacity, oversubscribe=way.oversubscribe)
-        if workers.note:
-            console.print(f"[yellow]workers:[/] {shown(workers.note)}", soft_wrap=True)
-        yield Place(sandbox, capacity, workers)
+        with contextlib.ExitStack() as owned:
+            own = capacity
+            if not way.oversubscribe:
+                own = owned.enter_context(
+                    claimed(
+                        capacity,
+                        way.settings.limits,
+                        way.workers,
+                        waiting=lambda reason: console.print(f"[yellow]workers:[/] {shown(reason)}", soft_wrap=True),
+                    )
+                )
+            workers = allot(way.workers, way.settings.limits, own, oversubscribe=way.oversubscribe)
+            if workers.note:
+                console.print(f"[yellow]workers:[/] {shown(workers.note)}", soft_wrap=True)
+            yield Place(sandbox, capacity, workers)
 
 
 @dataclass(frozen=True)
@@ -192,6 +212,7 @@ def executed(
     from ml_bench_metric import judge
     from ml_bench_metric.environments import ready_made
     from ml_bench_metric.evaluation import Stop
+    from ml_bench_metric.execution_cache import ExecutionCache
     from ml_bench_metric.sandbox.gpus import try_out
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import read_run
@@ -202,12 +223,20 @@ def executed(
     for note in ready_made.notes(images.by_task.values()):
         console.print(f"[yellow]image:[/] {shown(note)}", soft_wrap=True)
     identity = {"kind": kind, **judge.identity(way.settings, tasks, images)}
-    about = judge.about(sys.argv, place.capacity, place.workers, tasks)
+    about = judge.about(sys.argv, place.capacity, place.workers, tasks, predictions, way.repeats)
     opened = _open_folder(way.out, identity, about, way.restart, console) if way.out else nullcontext()
     with opened as folder:
-        judgement = judge.Judgement(predictions, tasks, way.settings, folder, images.digests)
+        judgement = judge.Judgement(
+            predictions,
+            tasks,
+            way.settings,
+            folder,
+            repeats=way.repeats,
+            cache=ExecutionCache() if way.cache else None,
+            digests=images.digests,
+        )
         todo = judgement.todo(retry_errors=way.retry_errors)
-        total = sum(len(prediction.candidates) for prediction in predictions.items.values())
+        total = way.repeats * sum(len(prediction.candidates) for prediction in predictions.items.values())
         if len(todo) < total:
             console.print(
                 f"{total - len(todo)} of {total} candidates have a result in {shown(way.out)}; {len(todo)} to go",
@@ -224,7 +253,14 @@ def executed(
                 _interrupts(stop, console),
                 EvaluationProgress(console, len(todo), rule, visible=not way.quiet) as progress,
             ):
-                for result in judgement.execute(todo, place.sandbox, images, place.workers, stop):
+                for result in judgement.execute(
+                    todo,
+                    place.sandbox,
+                    images,
+                    place.workers,
+                    stop,
+                    report=lambda line: console.print(f"[yellow]waiting:[/] {shown(line)}", soft_wrap=True),
+                ):
                     progress.advance(result)
         except SandboxError as error:
             broken = error

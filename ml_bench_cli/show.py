@@ -34,5 +34,5 @@ def show(
             raise DataError(f"{run} has no result for task {task_id!r}; it has for {some or 'no task'}, …")
         raise DataError(f"{run} has no result for candidate {candidate} of task {task_id!r}")
     console = Console()
-    for result in sorted(found, key=lambda result: result.candidate):
+    for result in sorted(found, key=lambda result: (result.candidate, result.repeat)):
         explain(result, console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -13,7 +14,9 @@ from pydantic import ValidationError
 import ml_bench_dataset
 from ml_bench_metric import judge
 from ml_bench_metric.checks import Rule
+from ml_bench_metric.claims import claimed
 from ml_bench_metric.evaluation import Settings
+from ml_bench_metric.execution_cache import ExecutionCache
 from ml_bench_metric.pass_at_k import Estimator, checked_ks
 from ml_bench_metric.predictions import Prediction, Predictions
 from ml_bench_metric.results import RULES, Result
@@ -24,6 +27,8 @@ from ml_bench_metric.tasks import Task, TaskSet, load_tasks, usable_task
 from ml_bench_metric.validation import ValidationStore, with_executed_ceiling
 from ml_bench_metric.verdicts import verdict
 from ml_bench_metric.workers import allot
+
+_log = logging.getLogger(__name__)
 
 Reference = str | Mapping[str, object]
 """A `task_id`, or a row of the data set."""
@@ -114,15 +119,16 @@ def compute(
         },
         problems=[],
     )
-    judgement = judge.Judgement(found, chosen, settings)
+    judgement = judge.Judgement(found, chosen, settings, cache=ExecutionCache())
     with DockerSandbox() as sandbox:
         docker_engine.sweep(sandbox.client)
         images = judge.find_images(sandbox, [task for task in chosen.tasks if task.task_id in found.items], image)
         images.require_one()
         validations = ValidationStore().of_images(images.digests.values())
-        workers = allot(num_workers, settings.limits, sandbox.capacity())
-        for _ in judgement.execute(judgement.todo(), sandbox, images, workers):
-            pass
+        with claimed(sandbox.capacity(), settings.limits, num_workers, waiting=_log.warning) as own:
+            workers = allot(num_workers, settings.limits, own)
+            for _ in judgement.execute(judgement.todo(), sandbox, images, workers):
+                pass
     summary = judgement.summary(ks=ks, rule=rule, estimator=estimator)
     summary = with_executed_ceiling(summary, chosen, images.digests, settings, validations)
     return _as_dict(summary, judgement.results())

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ml_bench_metric.checks import Checks, Rule, check
 from ml_bench_metric.environments.images import TaskImage
+from ml_bench_metric.execution_cache import ExecutionCache, execution_key
 from ml_bench_metric.extraction import Extraction, extract
 from ml_bench_metric.predictions import Predictions
 from ml_bench_metric.results import RULES, Program, Result, text_sha256
@@ -21,6 +22,7 @@ from ml_bench_metric.sandbox.execution import Execution, Record, Times
 from ml_bench_metric.sandbox.limits import Limits, original_seconds
 from ml_bench_metric.sandbox.protocol import Job, Prepared, Sandbox, SandboxError, Slot
 from ml_bench_metric.tasks import WORKSPACE, Task, TaskSet
+from ml_bench_metric.watchdog import Watchdog
 from ml_bench_metric.workers import Workers
 
 TMP_ASSETS = "/opt/assets/tmp"
@@ -30,6 +32,10 @@ _ATTEMPTS = 2
 """How often a candidate is tried whose sandbox fails: a passing fault of the engine must not cost a verdict."""
 
 _RETRY_SECONDS = 1.0
+
+_PREPARE_PATIENCE = 20.0
+_RUN_PATIENCE = 10.0
+"""Seconds beyond which an engine is said to have stalled: over a container, and over a candidate beyond its limit."""
 
 _LOOK_SECONDS = 0.2
 """How often a reader that waits for results looks whether the run is to stop."""
@@ -59,14 +65,17 @@ class Candidate:
     index: int
     """Its position in the prediction, from 0."""
     text: str
+    repeat: int = 0
+    """Which of its executions this is, from 0."""
 
 
-def candidates(predictions: Predictions, tasks: TaskSet) -> Iterator[Candidate]:
-    """Yield the candidates of all predictions in the order of the tasks."""
+def candidates(predictions: Predictions, tasks: TaskSet, repeats: int = 1) -> Iterator[Candidate]:
+    """Yield the candidates of all predictions in the order of the tasks, each as often as it is to be executed."""
     for task in tasks.tasks:
         prediction = predictions.items.get(task.task_id)
         for index, text in enumerate(prediction.candidates if prediction else ()):
-            yield Candidate(task, index, text)
+            for repeat in range(repeats):
+                yield Candidate(task, index, text, repeat)
 
 
 class Stop:
@@ -110,6 +119,8 @@ class Evaluation:
         workers: Workers,
         *,
         stop: Stop | None = None,
+        cache: ExecutionCache | None = None,
+        report: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Say where and how candidates run.
 
@@ -120,7 +131,14 @@ class Evaluation:
                 that task get an `environment_error`, the others are not concerned.
             workers: how many at a time.
             stop: lets somebody else end the run early.
+            cache: executions that are known; what is in it is not executed again, and of identical candidates one is.
+                None executes everything. It is not used on CPUs that candidates share: how such an execution ends
+                depends on the others.
+            report: receives a line when the engine takes longer over something than it can where all is well.
         """
+        self._watchdog = Watchdog(report)
+        self._cache = cache if all(slot.cpus for slot in workers.slots) else None
+        self._in_flight = _InFlight()
         self._sandbox = sandbox
         self._settings = settings
         self._image_of = image_of
@@ -149,6 +167,7 @@ class Evaluation:
             working = len(self._workers.slots)
             try:
                 while working and not self._stop.now:
+                    self._watchdog.look()
                     try:
                         item = done.get(timeout=_LOOK_SECONDS)
                     except queue.Empty:
@@ -179,7 +198,8 @@ class Evaluation:
             while upcoming is not None and not self._stop.finish:
                 planned = upcoming.result()
                 upcoming = plan_next()
-                done.put(self._result(planned, slot))
+                for result in self._results(planned, slot):
+                    done.put(result)
         except BaseException as error:
             done.put(error)
         finally:
@@ -210,20 +230,56 @@ class Evaluation:
         except SandboxError as error:
             planned.error, planned.error_stays = str(error), True
             return
+        job = Job(
+            program=program,
+            language=task.language,
+            image=image.digest,
+            working_folder=image.root + task.working_folder.removeprefix(WORKSPACE),
+            limits=self._settings.limits_for(task),
+            variables={**image.variables, **task.variables},
+            user=image.user,
+            tmp_folder=f"{TMP_ASSETS}/{task.task_id}",
+        )
+        if self._cache is not None and not planned.key:
+            planned.key = execution_key(job, self._sandbox.kind, repeat=planned.candidate.repeat)
+            planned.known = self._cache.get(planned.key)
+            if planned.known is not None or self._in_flight.waits(planned):
+                return
         try:
-            job = Job(
-                program=program,
-                language=task.language,
-                image=image.digest,
-                working_folder=image.root + task.working_folder.removeprefix(WORKSPACE),
-                limits=self._settings.limits_for(task),
-                variables={**image.variables, **task.variables},
-                user=image.user,
-                tmp_folder=f"{TMP_ASSETS}/{task.task_id}",
-            )
-            planned.prepared = self._sandbox.prepare(job, slot)
+            with self._watchdog.watch(f"making a container for {task.task_id}", _PREPARE_PATIENCE):
+                planned.prepared = self._sandbox.prepare(job, slot)
         except SandboxError as error:
             planned.error = str(error)
+
+    def _results(self, planned: _Planned, slot: Slot) -> Iterator[Result]:
+        """Yield the result of a candidate, and those of the candidates that have waited for it.
+
+        Nothing for one that waits itself: whoever executes the same job yields its result.
+        """
+        if planned.waits:
+            return
+        result = self._result(planned, slot)
+        known = self._learn(planned, result)
+        # After it was learned: who comes now finds it in the cache.
+        waiting = self._in_flight.end(planned)
+        yield result
+        for other in waiting:
+            other.known = known
+            if known is None:
+                # What failed there was the sandbox: that says nothing of the others.
+                self._prepare(other, slot)
+            result = self._result(other, slot)
+            known = known or self._learn(other, result)
+            yield result
+
+    def _learn(self, planned: _Planned, result: Result) -> Execution | None:
+        """Return what a result tells of all candidates like it, for the cache too; None if it tells nothing."""
+        execution = result.execution
+        if execution is None or execution.outcome == "environment_error":
+            return None
+        if self._cache is not None and planned.known is None:
+            self._cache.put(planned.key, execution)
+        return execution
 
     def _result(self, planned: _Planned, slot: Slot) -> Result:
         execution = None
@@ -242,6 +298,8 @@ class Evaluation:
             repository=candidate.task.repository,
             type=candidate.task.type,
             candidate=candidate.index,
+            repeat=candidate.repeat,
+            reused=planned.known is not None,
             candidate_sha256=text_sha256(candidate.text),
             program=Program.of(program) if program is not None else None,
             extraction=planned.extraction.source,
@@ -253,6 +311,9 @@ class Evaluation:
     def _execute(self, planned: _Planned) -> Execution | None:
         if planned.extraction.program is None:
             return None
+        if planned.known is not None:
+            assets = planned.image.assets if planned.image else "unknown"
+            return planned.known.model_copy(update={"assets": assets})
         if planned.prepared is None:
             return Execution(outcome="environment_error", reason=planned.error, times=Times(queue=planned.queued))
         with self._lock:
@@ -261,7 +322,11 @@ class Evaluation:
                 return Execution(outcome="environment_error", reason="the run was stopped")
             self._running.add(planned.prepared)
         try:
-            execution = planned.prepared.run()
+            limit = self._settings.limits_for(planned.candidate.task).seconds
+            with self._watchdog.watch(
+                f"executing a candidate of {planned.candidate.task.task_id}", limit + _RUN_PATIENCE
+            ):
+                execution = planned.prepared.run()
         finally:
             with self._lock:
                 self._running.discard(planned.prepared)
@@ -290,6 +355,32 @@ class _Planned:
     error: str = ""
     error_stays: bool = False
     """Whether another try would fail in the same way: the image that is missing now is missing a second later."""
+    key: str = ""
+    """Of its execution; empty where nothing is reused."""
+    known: Execution | None = None
+    """The execution of an identical candidate."""
+    waits: bool = False
+    """Whether an identical candidate was being executed when it was planned: who executes that yields its result."""
+
+
+class _InFlight:
+    """The executions that are under way, and the candidates that wait for them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, list[_Planned]] = {}
+
+    def waits(self, planned: _Planned) -> bool:
+        """Return whether the same job is under way; if not, it is under way from now on."""
+        with self._lock:
+            planned.waits = planned.key in self._waiting
+            self._waiting.setdefault(planned.key, []).extend([planned] if planned.waits else [])
+            return planned.waits
+
+    def end(self, planned: _Planned) -> list[_Planned]:
+        """Take an execution off, and return the candidates that have waited for it."""
+        with self._lock:
+            return self._waiting.pop(planned.key, []) if planned.known is None else []
 
 
 _Done = queue.Queue[Result | BaseException | None]

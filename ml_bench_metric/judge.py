@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +15,7 @@ from ml_bench_metric.environments.images import AssetsWanted, TaskImage, list_im
 from ml_bench_metric.environments.recipe import Device
 from ml_bench_metric.environments.registry import EnvironmentUnknown, recipe_for
 from ml_bench_metric.evaluation import Candidate, Evaluation, Settings, Stop, candidates
+from ml_bench_metric.execution_cache import ExecutionCache
 from ml_bench_metric.extraction import extract
 from ml_bench_metric.pass_at_k import Estimator
 from ml_bench_metric.predictions import Prediction, Predictions
@@ -25,6 +26,9 @@ from ml_bench_metric.store import RunFolder
 from ml_bench_metric.summary import Summary, summarise
 from ml_bench_metric.tasks import Task, TaskSet
 from ml_bench_metric.workers import Workers
+
+CANDIDATE_DIGITS = 16
+"""How many hex digits of a candidate's SHA-256 `run.json` tells."""
 
 
 def harness_version() -> str:
@@ -155,8 +159,10 @@ def _image_identity(tasks: TaskSet, images: Images) -> dict[str, str]:
     return {name: ", ".join(sorted(digests)) for name, digests in sorted(found.items())}
 
 
-def about(command: Sequence[str], capacity: Capacity, workers: Workers, tasks: TaskSet) -> dict[str, Any]:
-    """Return what `run.json` tells besides the identity: where, when and how the run was made."""
+def about(
+    command: Sequence[str], capacity: Capacity, workers: Workers, tasks: TaskSet, predictions: Predictions, repeats: int
+) -> dict[str, Any]:
+    """Return what `run.json` tells besides the identity: where, when and how the run was made, and what was judged."""
     return {
         "command": list(command),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -169,10 +175,17 @@ def about(command: Sequence[str], capacity: Capacity, workers: Workers, tasks: T
         "load_before": capacity.load,
         "workers": len(workers.slots),
         "cpus_are_shared": not all(slot.cpus for slot in workers.slots),
+        "source": tasks.source,
+        "revision": tasks.revision,
         "origin": tasks.origin,
         "split": tasks.split,
         "selection": list(tasks.selection),
         "excluded": [one.model_dump(mode="json") for one in tasks.excluded],
+        "repeats": repeats,
+        "candidates": {
+            task_id: [text_sha256(text)[:CANDIDATE_DIGITS] for text in prediction.candidates]
+            for task_id, prediction in predictions.items.items()
+        },
     }
 
 
@@ -194,8 +207,14 @@ class Judgement:
     settings: Settings
     folder: RunFolder | None = None
     """Where results are kept; None keeps them in memory."""
+    repeats: int = 1
+    """How often each candidate is executed. Scores come from the first time; the others tell whether it is flaky."""
+    cache: ExecutionCache | None = None
+    """Executions that are known; None executes everything."""
     digests: Mapping[str, str] = field(default_factory=dict)
     """`task_id` -> digest of the only image whose stored results count; of a task that is not there all do."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """`task_id` -> how long a candidate is likely to run, where that is known; others may take their whole limit."""
     _kept: list[Result] = field(default_factory=list)
 
     def todo(self, *, retry_errors: bool = False) -> list[Candidate]:
@@ -205,22 +224,32 @@ class Judgement:
             retry_errors: whether an environment error counts as no result.
         """
         known = {
-            (result.task_id, result.candidate)
+            (result.task_id, result.candidate, result.repeat)
             for result in self.results()
             if not (retry_errors and result.execution and result.execution.outcome == "environment_error")
         }
-        return [c for c in candidates(self.predictions, self.tasks) if (c.task.task_id, c.index) not in known]
+        return [
+            c
+            for c in candidates(self.predictions, self.tasks, self.repeats)
+            if (c.task.task_id, c.index, c.repeat) not in known
+        ]
 
     def results(self) -> Iterator[Result]:
         """Yield the results that belong to the candidates of this evaluation, one for each that has one."""
         expected = {(c.task.task_id, c.index): text_sha256(c.text) for c in candidates(self.predictions, self.tasks)}
         for result in self.folder.results() if self.folder else self._kept:
+            if result.repeat >= self.repeats:
+                continue
             if expected.get((result.task_id, result.candidate)) != result.candidate_sha256:
                 continue
             # Without an image nothing ran: an environment error, or an answer without a program.
             image = result.execution.image if result.execution else ""
             if image in ("", self.digests.get(result.task_id, image)):
                 yield result
+
+    def _expected_seconds(self, candidate: Candidate) -> float:
+        task = candidate.task
+        return self.seconds.get(task.task_id, self.settings.limits_for(task).seconds)
 
     def execute(
         self,
@@ -229,14 +258,17 @@ class Judgement:
         images: Images,
         workers: Workers,
         stop: Stop | None = None,
+        report: Callable[[str], None] = lambda line: None,
     ) -> Iterator[Result]:
         """Execute candidates and yield their results as they become known; each is stored before it is yielded.
+
+        Those of tasks that take long come first, so that no worker has a long one left when the others are done.
 
         Raises:
             SandboxError: the engine does not answer any more; what was yielded is stored.
         """
-        evaluation = Evaluation(sandbox, self.settings, images.of, workers, stop=stop)
-        for result in evaluation.run(todo):
+        evaluation = Evaluation(sandbox, self.settings, images.of, workers, stop=stop, cache=self.cache, report=report)
+        for result in evaluation.run(sorted(todo, key=lambda candidate: -self._expected_seconds(candidate))):
             if self.folder is not None:
                 self.folder.append(result)
             else:

@@ -120,6 +120,11 @@ class Result(JsonRecord):
     """Time limit of the execution, in seconds of wall time: a verdict needs it."""
     execution: Execution | None
     """None where there was no program to run."""
+    repeat: int = Field(default=0, ge=0)
+    """Which of several executions of the candidate it is, from 0."""
+    reused: bool = False
+    """True where the execution is that of an identical candidate, of this run or an earlier one: its times were not
+    spent again."""
     problems: tuple[Text, ...] = ()
     """What was noticed on the way, in plain words."""
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO, Any, NoReturn
 
 from ml_bench_metric.results import Result
+from ml_bench_metric.sealed import seal, unseal
 from ml_bench_metric.summary import Summary
 
 RUN_FILE = "run.json"
@@ -41,8 +42,8 @@ class OtherRunError(RunError):
 class RunFolder:
     """The folder of one run, held by one process at a time.
 
-    Results are appended as they are known, so that whatever ends the process, what was computed is there. Of several
-    lines for one candidate the last counts.
+    Results are appended as they are known, so that whatever ends the process, what was computed is there. Each line
+    carries a checksum. Of several lines for one execution of a candidate the last counts.
     """
 
     def __init__(self, path: Path, identity: Identity, about: Mapping[str, Any]) -> None:
@@ -93,7 +94,7 @@ class RunFolder:
             RunError: it cannot be written; nothing more can be stored then.
         """
         try:
-            self._results.write(result.to_json() + "\n")
+            self._results.write(seal(result.to_json()) + "\n")
             self._results.flush()
         except OSError as error:
             # Closing writes what is left of the line, and would fail once more later.
@@ -111,7 +112,7 @@ class RunFolder:
         Raises:
             RunError: it cannot be written.
         """
-        _write(self.path / SUMMARY_FILE, summary.to_json(indent=2))
+        write_summary(self.path, summary)
 
     def close(self) -> None:
         """Give the folder free.
@@ -120,7 +121,11 @@ class RunFolder:
             RunError: the last results could not be written.
         """
         try:
-            self._results.close()
+            if not self._results.closed:
+                self._results.flush()
+                with suppress(OSError):  # a device that cannot be synchronised, such as a pipe
+                    os.fsync(self._results.fileno())
+                self._results.close()
         except OSError as error:
             _refuse(self.path / RESULTS_FILE, error)
         finally:
@@ -174,6 +179,15 @@ class RunFolder:
             _refuse(path, error)
 
 
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Store the summary of a run, whole or not at all.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    _write(folder / SUMMARY_FILE, summary.to_json(indent=2))
+
+
 def put_aside(path: Path) -> Path:
     """Rename a run's folder to the first free `<name>.1`, `<name>.2`, … beside it, and return that path.
 
@@ -217,9 +231,9 @@ def read_results(folder: Path) -> Iterator[Result]:
     """
     path = folder / RESULTS_FILE
     # Twice through the file, so that only a number per candidate is kept in memory.
-    last = {(result.task_id, result.candidate): number for number, result in _numbered_results(path)}
+    last = {(result.task_id, result.candidate, result.repeat): number for number, result in _numbered_results(path)}
     for number, result in _numbered_results(path):
-        if last[result.task_id, result.candidate] == number:
+        if last[result.task_id, result.candidate, result.repeat] == number:
             yield result
 
 
@@ -238,11 +252,11 @@ def _numbered_results(path: Path) -> Iterator[tuple[int, Result]]:
 
 def _result_of(line: str, where: str) -> Result:
     try:
-        return Result.from_json(line)
+        return Result.from_json(unseal(line))
     except ValueError as error:
         reason = str(error).splitlines()[0]
         raise RunError(
-            f"{where}: no result of this version ({reason}); remove the line to have that candidate run again"
+            f"{where}: no whole result of this version ({reason}); remove the line to have that candidate run again"
         ) from error
 
 

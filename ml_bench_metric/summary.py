@@ -147,6 +147,8 @@ class TotalTimes(Record):
     """CPU time of the candidates, as far as it is known."""
     cpu_unknown: int
     """Executions whose CPU time could not be read."""
+    reused: int
+    """Candidates whose execution was known from an identical one; its times are not in the sums."""
 
 
 class Summary(JsonRecord):
@@ -178,6 +180,10 @@ class Summary(JsonRecord):
     """`task_id` of every task without a prediction."""
     environment_errors: dict[str, int]
     """`task_id` -> number of its candidates with an environment error, where there are any."""
+    repeats: int
+    """How often candidates were executed, at the most. Scores come from the first execution of each."""
+    flaky: dict[Rule, dict[str, tuple[int, ...]]]
+    """`task_id` -> the candidates whose executions do not agree in their verdict; tasks without any are left out."""
     times: TotalTimes
 
     def leading(self, group: Group) -> tuple[PassAtK, ...]:
@@ -200,7 +206,7 @@ def summarise(
     Results are taken one at a time and in any order; what is kept of each is three bytes.
 
     Args:
-        results: at most one per candidate.
+        results: at most one per execution of a candidate.
         tasks: all tasks that count.
         expected: `task_id` -> number of candidates in its prediction; a task that is not there, or has 0, is missing.
         ks: values of k.
@@ -240,6 +246,8 @@ def summarise(
         ceiling=_ceiling(tasks, reference_checks) if reference_checks is not None else None,
         missing=tuple(task.task_id for task in tasks.tasks if not expected.get(task.task_id)),
         environment_errors={task_id: count for task_id, count in errors.items() if count},
+        repeats=ledger.repeats,
+        flaky={rule: ledger.flaky(rule) for rule in RULES},
         times=ledger.times(),
     )
 
@@ -259,7 +267,11 @@ class _Ledger:
         self.assets: list[Counter[Assets]] = [Counter() for _ in tasks.tasks]
         # Whole nanoseconds: unlike that of floats, their sum does not depend on the order.
         self._nanoseconds: Counter[str] = Counter()
-        self._cpu_unknown = 0
+        self._cpu_unknown = self._reused = 0
+        self.repeats = 1
+        self._repeated: set[tuple[int, int, int]] = set()
+        self._verdicts: dict[Rule, dict[tuple[int, int], set[bool]]] = {rule: {} for rule in RULES}
+        """Of the candidates that were executed more than once, the verdicts beyond the first."""
 
     def add(self, result: Result) -> None:
         index = self._index.get(result.task_id)
@@ -268,6 +280,9 @@ class _Ledger:
         name = f"candidate {result.candidate} of task {result.task_id}"
         if result.candidate >= self.lengths[index]:
             raise ValueError(f"there is a result for {name}, whose prediction has {self.lengths[index]} of them")
+        if result.repeat:
+            self._add_repeat(result, index, name)
+            return
         if self._seen[index][result.candidate]:
             raise ValueError(f"there are two results for {name}")
         self._seen[index][result.candidate] = 1
@@ -279,8 +294,33 @@ class _Ledger:
             self.known[rule][index][result.candidate] = _what_is_known(result, rule)
         self._add_times(result)
 
+    def _add_repeat(self, result: Result, index: int, name: str) -> None:
+        execution = (index, result.candidate, result.repeat)
+        if execution in self._repeated:
+            raise ValueError(f"there are two results for execution {result.repeat} of {name}")
+        self._repeated.add(execution)
+        self.repeats = max(self.repeats, result.repeat + 1)
+        for rule in RULES:
+            passed = verdict(result, rule).passed
+            if passed is not None:
+                self._verdicts[rule].setdefault((index, result.candidate), set()).add(passed)
+        self._add_times(result)
+
+    def flaky(self, rule: Rule) -> dict[str, tuple[int, ...]]:
+        """Return `task_id` -> the candidates whose executions disagree under a rule, in the order of the tasks."""
+        found: dict[str, list[int]] = {}
+        task_ids = list(self._index)
+        for (index, candidate), verdicts in sorted(self._verdicts[rule].items()):
+            first = _AS_VERDICT[self.known[rule][index][candidate]]
+            if len(verdicts | ({first} - {None})) > 1:
+                found.setdefault(task_ids[index], []).append(candidate)
+        return {task_id: tuple(candidates) for task_id, candidates in found.items()}
+
     def _add_times(self, result: Result) -> None:
         if result.execution is None:
+            return
+        if result.reused:
+            self._reused += 1
             return
         times, cpu = result.execution.times, result.execution.cpu_seconds
         for phase in ("queue", "start", "run", "teardown"):
@@ -292,7 +332,7 @@ class _Ledger:
 
     def times(self) -> TotalTimes:
         sums = {phase: self._nanoseconds[phase] / 1e9 for phase in ("queue", "start", "run", "teardown", "cpu")}
-        return TotalTimes(**sums, cpu_unknown=self._cpu_unknown)
+        return TotalTimes(**sums, cpu_unknown=self._cpu_unknown, reused=self._reused)
 
 
 def _what_is_known(result: Result, rule: Rule) -> int:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -185,6 +186,10 @@ class TaskSet:
     """The repositories that the set was cut down to, in the order of the rows; empty where it has all of them."""
     excluded: tuple[Excluded, ...] = ()
     """The tasks that were left out, by why they were; empty where none was."""
+    source: str | None = None
+    """The source that was asked for, with which the same rows can be read again; a path is absolute."""
+    revision: str | None = None
+    """Of the Hub repository, as it was asked for."""
     warnings: tuple[str, ...] = ()
     """What is to be known of the rows, such as a changed upstream."""
 
@@ -269,6 +274,8 @@ def load_tasks(source: str | None, split: str, *, revision: str | None = None) -
         split=split,
         origin=loaded.origin,
         digest=loaded.digest,
+        source=str(Path(source).absolute()) if source and Path(source).exists() else source,
+        revision=revision,
         warnings=loaded.warnings,
     )
 

@@ -23,6 +23,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_EVALUATE_OFFLINE", "1")
 os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
 # No test meets what this user has validated or downloaded; those that need some have folders of their own.
+# No folder can be made there: no test passes because another one has executed the same.
+os.environ["ML_BENCH_CACHE"] = "/dev/null/ml-bench-executions"
 os.environ["ML_BENCH_VALIDATIONS"] = "/nonexistent/ml-bench-validations"
 os.environ["ML_BENCH_ASSETS"] = "/nonexistent/ml-bench-assets"
 

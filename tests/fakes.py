@@ -25,6 +25,8 @@ def by_program(job: Job) -> Execution:
 class FakeSandbox:
     """Runs nothing; counts what was prepared, run and discarded."""
 
+    kind = "fake"
+
     def __init__(self, behave: Callable[[Job], Execution] = by_program, seconds: float = 0.0) -> None:
         self.behave, self.seconds = behave, seconds
         self.prepared: list[Job] = []

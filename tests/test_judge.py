@@ -43,7 +43,7 @@ def test_stored_results_of_another_image_are_executed_again_and_not_counted(tmp_
         for one in stored:
             folder.append(one)
         digests = {"a/1": NEW, "b/1": NEW, "d/1": NEW}
-        judgement = Judgement(_predictions(*names), task_set(*names), Settings(extract="none"), folder, digests)
+        judgement = Judgement(_predictions(*names), task_set(*names), Settings(extract="none"), folder, digests=digests)
         assert [one.task_id for one in judgement.results()] == ["b/1", "c/1", "d/1"]
         todo = judgement.todo()
         assert [candidate.task.task_id for candidate in todo] == ["a/1"]
@@ -68,7 +68,9 @@ def test_a_selection_of_repositories_is_part_of_a_runs_identity_and_facts() -> N
     assert identity(Settings(), replace(whole, selection=("b",)), images)["selection"] == ["b"]
     assert of_images(every) == {"image of a": DIGEST}
     capacity = Capacity(cpus=(0,), memory_bytes=1, description="fake")
-    facts = about(["ml-bench"], capacity, Workers((Slot((0,)),), ""), replace(whole, selection=("a",)))
+    facts = about(
+        ["ml-bench"], capacity, Workers((Slot((0,)),), ""), replace(whole, selection=("a",)), _predictions("a/1"), 1
+    )
     assert facts["selection"] == ["a"]
 
 
@@ -158,5 +160,5 @@ def test_of_one_repositorys_tasks_only_those_of_a_changed_image_are_executed_aga
         for task_id in ("r/1", "r/2"):
             folder.append(result(task_id, execution=execution(image=DIGEST)))
         digests = {"r/1": DIGEST, "r/2": NEW}
-        judgement = Judgement(_predictions("r/1", "r/2"), task_set("r/1", "r/2"), Settings(), folder, digests)
+        judgement = Judgement(_predictions("r/1", "r/2"), task_set("r/1", "r/2"), Settings(), folder, digests=digests)
         assert [one.task_id for one in judgement.results()] == ["r/1"]

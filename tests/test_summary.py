@@ -325,6 +325,7 @@ def test_times_and_outcomes_are_summed_and_unknown_cpu_time_is_said() -> None:
         "teardown": 2.0,
         "cpu": 1.0,
         "cpu_unknown": 1,
+        "reused": 0,
     }
     outcomes = summary.overall.outcomes
     assert (outcomes["exited"], outcomes["out_of_memory"], outcomes["no_program"], outcomes["killed"]) == (10, 1, 1, 0)

@@ -24,7 +24,8 @@ def explain(result: Result, console: Console) -> None:
     Nothing in the texts of a candidate or of its output can act on the terminal: control characters, also line ends
     other than a newline, are shown as escapes, and markup is shown as it is.
     """
-    title = f"{result.task_id}, candidate {result.candidate} ({result.type})"
+    again = f", execution {result.repeat}" if result.repeat else ""
+    title = f"{result.task_id}, candidate {result.candidate}{again} ({result.type})"
     console.print(Text(printable(title), style="bold"), soft_wrap=True)
     for rule in RULES:
         found = verdict(result, rule)
@@ -47,6 +48,8 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     yield "extraction", result.extraction
     for problem in result.problems:
         yield "problem", problem
+    if result.reused:
+        yield "execution", "known from an identical candidate, and not made again"
     if result.execution is not None:
         for rule in RULES:
             yield "checks", f"{rule}: {_checks(result.checks[rule])}"

@@ -167,6 +167,10 @@ def _lines(summary: Summary) -> Iterator[str]:
                 f"Candidates with an environment error: {overall.environment_errors} ({where}), {undecided} of them "
                 "not among n; the others fail the static checks anyway"
             )
+    if summary.repeats > 1:
+        yield _repeats_line(summary)
+    if summary.times.reused:
+        yield f"Candidates whose execution was known from an identical one: {summary.times.reused}"
     if overall.pending:
         yield f"Candidates not judged yet, which are not among n: {overall.pending}; this run is not complete"
 
@@ -184,6 +188,16 @@ def _executed_ceiling_line(summary: Summary) -> str:
     if ceiling.not_validated:
         line += f"; tasks that were not validated: {ceiling.not_validated}"
     return line
+
+
+def _repeats_line(summary: Summary) -> str:
+    flaky = summary.flaky[summary.rule]
+    count = sum(map(len, flaky.values()))
+    where = f" ({_some(tuple(flaky))})" if flaky else ""
+    return (
+        f"Executed {summary.repeats} times each; the scores are of the first execution. Candidates whose verdict under "
+        f"rule {summary.rule} was not always the same: {count}{where}"
+    )
 
 
 def _score_line(score: PassAtK, summary: Summary) -> str:

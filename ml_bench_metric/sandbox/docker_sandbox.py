@@ -76,6 +76,8 @@ class DockerSandbox:
         self._digests: dict[str, str] = {}
         self._gpus: tuple[str, ...] | None = None
 
+    kind = "docker"
+
     def image_digest(self, image: str) -> str:
         """See `Sandbox.image_digest`."""
         from docker.errors import ImageNotFound
@@ -108,6 +110,7 @@ class DockerSandbox:
             description=f"Docker {info['ServerVersion']}, {info['Driver']}, cgroup v{info.get('CgroupVersion', '1')}",
             load=os.getloadavg()[0] if self._is_local() else None,
             gpus=self._gpus,
+            place="" if self._is_local() else str(info.get("ID", "")),
         )
 
     def _is_local(self) -> bool:

@@ -28,8 +28,8 @@ class Job:
     user: str = "1000:1000"
     """uid and gid of the candidate, by number, so that no image has to know a name."""
     tmp_folder: str = ""
-    """Folder in the image whose contents are in `/tmp` when the candidate starts, if it is there. `/tmp` is made anew for
-    every candidate, so that what an image has there is not seen."""
+    """Folder in the image whose contents are in `/tmp` when the candidate starts, if it is there: `/tmp` is made anew
+    for every candidate, so that what an image has there is not seen."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Capacity:
     """Its kind and version, for the record of a run."""
     gpus: tuple[str, ...] = ()
     """Ids of its GPUs, in its own words; empty where it has none to give."""
+    place: str = ""
+    """What tells its CPUs from those of other machines; empty for this machine."""
     load: float | None = None
     """Number of processes that ran or waited for a CPU there, mean of the last minute; None where it is not known."""
 
@@ -77,6 +79,10 @@ class Prepared(Protocol):
 
 class Sandbox(Protocol):
     """A place that executes candidates, each in a fresh copy of its image. Methods may be called from any thread."""
+
+    @property
+    def kind(self) -> str:
+        """What executes, in one word: what is known of executions in one kind says nothing of those in another."""
 
     def image_digest(self, image: str) -> str:
         """Return the digest `sha256:…` of an image.

@@ -33,7 +33,7 @@ def text_model() -> None:
 def clamp() -> None:
     """Write a model of CLaMP's own class, which reads the text model."""
     sys.path.insert(0, str(Path.cwd()))
-    from utils import CLaMP  # type: ignore[import-not-found]
+    from utils import CLaMP
 
     folder = Path(CLAMP)
     folder.mkdir(parents=True)

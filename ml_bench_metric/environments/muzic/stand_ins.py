@@ -88,7 +88,7 @@ def songmass() -> None:
 
 def deeprapper() -> None:
     """Save a small GPT-2 of DeepRapper's own class."""
-    from module import GPT2Config, GPT2LMHeadModel  # type: ignore[import-not-found]
+    from module import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(1)
     config = json.loads(Path("config/model_config_small.json").read_text(encoding="utf-8"))

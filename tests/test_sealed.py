@@ -1,0 +1,44 @@
+"""A line of results that was damaged or changed is never taken for what was stored."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_bench_metric.sealed import SealBroken, seal, unseal
+from tests.result_builders import quick
+
+TEXTS = st.dictionaries(st.text(), st.text(), min_size=1).map(json.dumps)
+
+
+@quick
+@given(TEXTS)
+def test_a_record_comes_back_as_it_was_and_stays_json(record: str) -> None:
+    assert unseal(seal(record) + "\n") == record
+    assert json.loads(seal(record)).keys() >= json.loads(record).keys()
+
+
+@quick
+@given(TEXTS, st.data())
+def test_a_record_with_one_other_character_is_refused(record: str, data: st.DataObject) -> None:
+    line = seal(record)
+    place = data.draw(st.integers(0, len(line) - 1))
+    other = data.draw(st.characters(codec="ascii").filter(lambda character: character != line[place]))
+    with pytest.raises(SealBroken):
+        unseal(line[:place] + other + line[place + 1 :])
+
+
+@quick
+@given(TEXTS, st.data())
+def test_a_part_of_a_line_is_refused(record: str, data: st.DataObject) -> None:
+    line = seal(record)
+    with pytest.raises(SealBroken):
+        unseal(line[: data.draw(st.integers(0, len(line) - 1))])
+
+
+def test_a_record_without_a_checksum_is_refused() -> None:
+    with pytest.raises(SealBroken, match="no checksum"):
+        unseal('{"a": 1}\n')

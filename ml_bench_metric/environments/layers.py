@@ -229,7 +229,7 @@ class _Maker:
         recipe = self._plan.recipe
         if not self._plan.checkout:
             folders = " ".join(shlex.quote(f"{WORKSPACE}/{name}") for name in recipe.directories.values())
-            builder.run("empty folders", f"mkdir {folders}", seconds=SCRIPT_SECONDS, user=f"{OWNER}:{OWNER}")
+            builder.run("empty folders", f"mkdir -p {folders}", seconds=SCRIPT_SECONDS, user=f"{OWNER}:{OWNER}")
         elif recipe.package is not None:
             for directory in recipe.directories.values():
                 with (

@@ -20,7 +20,7 @@ demo: images ## evaluate the sample benchmark in containers, and show Pass@k
 	$(BIN)/ml-bench evaluate ml_bench_sample/predictions.jsonl --tasks sample --split L --limit-time 5 --limit-memory 512m --out runs/demo --restart
 
 test: lint images browser ## all checks and tests
-	$(BIN)/pytest
+	bash scripts/run-tests.sh $(BIN)/pytest
 	bash scripts/test-datasets-versions.sh $(BIN)/python
 
 lint: venv ## the checks that need no engine: ruff, mypy

@@ -277,7 +277,8 @@ def _recipe_text(recipe: Recipe) -> str:
     if recipe.assets:
         sizes = [asset.bytes for asset in recipe.assets if asset.bytes]
         at_least = "" if len(sizes) == len(recipe.assets) else "at least "
-        facts.append(f"{len(recipe.assets)} assets ({at_least}{bytes_text(sum(sizes))})")
+        size = f"{at_least}{bytes_text(sum(sizes))}" if sizes else "size unknown"
+        facts.append(f"{len(recipe.assets)} assets ({size})")
     if recipe.stand_ins is not None:
         facts.append("has stand-ins")
     if recipe.known_issues:

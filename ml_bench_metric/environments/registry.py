@@ -119,7 +119,9 @@ def recipe_for(repository: str, task_id: str | None = None) -> Recipe:
         raise EnvironmentUnknown(
             f"no environment for {task_id or f'all tasks of {repository}'}: {partial} is for other tasks. {_TO_ADD}"
         )
-    raise EnvironmentUnknown(_unknown(repository, [name for recipe in recipes() for name in recipe.directories]))
+    raise EnvironmentUnknown(
+        _unknown(repository, list(dict.fromkeys(name for recipe in recipes() for name in recipe.directories)))
+    )
 
 
 def select(names: Iterable[str]) -> tuple[Recipe, ...]:

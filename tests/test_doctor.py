@@ -136,6 +136,8 @@ def test_the_command_prints_a_line_per_check_and_ends_with_0(
     sample_image: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["ml-bench", "doctor", "--quick", "--json", "--image", sample_image])
-    main()
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
     states = [json.loads(line)["state"] for line in capsys.readouterr().out.splitlines()]
     assert len(states) >= 4 and "fault" not in states

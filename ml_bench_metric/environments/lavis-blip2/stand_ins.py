@@ -61,7 +61,8 @@ def opt(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps({token: n for n, token in enumerate(tokens)}), encoding="utf-8")
     (folder / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
     tokenizer = {"tokenizer_class": "GPT2Tokenizer", "bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps({**tokenizer, "pad_token": "<pad>"}), encoding="utf-8")
+    tokenizer |= {"pad_token": "<pad>", "add_bos_token": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     torch.manual_seed(1)
     config = OPTConfig(
         vocab_size=len(tokens),

@@ -2,10 +2,12 @@
 # Runs the tests that need containers beside those that do not: the first wait for the engine most of the time.
 # Usage: run-tests.sh PYTEST
 set -uo pipefail
+# Job control: without it bash lets what runs in the background ignore Ctrl-C, and some tests are about that.
+set -m
 
 pytest=$1
 log=$(mktemp)
-trap 'rm -f "$log"; kill "$plain" 2>/dev/null' EXIT
+trap 'rm -f "$log"; kill -- "-$plain" 2>/dev/null' EXIT
 
 "$pytest" -m 'not docker' -p no:cacheprovider >"$log" 2>&1 &
 plain=$!

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ml_bench_metric.cache_folder import cache_folder
 from ml_bench_metric.results import text_sha256
 from ml_bench_metric.sandbox.execution import Execution
 from ml_bench_metric.sandbox.protocol import Job
@@ -123,4 +124,4 @@ class ExecutionCache:
 def _users_folder() -> Path:
     if folder := os.environ.get(FOLDER_VARIABLE):
         return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ml-bench" / "executions"
+    return cache_folder() / "executions"

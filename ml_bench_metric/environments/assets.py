@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ml_bench_metric.cache_folder import cache_folder
 from ml_bench_metric.environments import registry, unpacking
-from ml_bench_metric.environments.build_log import BuildError, Progress, cache_folder
+from ml_bench_metric.environments.build_log import BuildError, Progress
 from ml_bench_metric.environments.byte_count import bytes_text
 from ml_bench_metric.environments.download import (
     DiskFull,

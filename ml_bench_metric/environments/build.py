@@ -16,16 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ml_bench_metric.cache_folder import cache_folder
 from ml_bench_metric.environments import registry
-from ml_bench_metric.environments.asset_layer import plan_assets
 from ml_bench_metric.environments.base import find_base, make_base
-from ml_bench_metric.environments.build_log import BuildError, BuildLog, Progress, cache_folder, writable
+from ml_bench_metric.environments.build_log import BuildError, BuildLog, Progress, writable
 from ml_bench_metric.environments.builder import sweep
-from ml_bench_metric.environments.checkout import find_source
 from ml_bench_metric.environments.engine_calls import patient
 from ml_bench_metric.environments.host_settings import host_settings
 from ml_bench_metric.environments.images import LATEST, AssetsWanted, image_id
-from ml_bench_metric.environments.layers import Plan, stack
+from ml_bench_metric.environments.layers import Plan, plan_image, stack
 from ml_bench_metric.environments.recipe import Device, Recipe
 from ml_bench_metric.sandbox.execution import Assets
 
@@ -159,12 +158,11 @@ class _Session:
             BuildError: mirrors lack the commit, or assets are not there.
         """
         options = self._options
-        return Plan(
-            recipe=recipe,
-            packages=tuple(layer for layer in registry.layers(recipe) if layer.has_packages),
-            sources=tuple(find_source(item, options.repositories) for item in recipe.checkouts if options.checkout),
-            assets=plan_assets(recipe, options.assets) if options.checkout else None,
-            device=options.device if recipe.gpu != "none" else "cpu",
+        return plan_image(
+            recipe,
+            repositories=options.repositories,
+            assets=options.assets,
+            device=options.device,
             platform=options.platform,
             checkout=options.checkout,
         )

@@ -55,11 +55,6 @@ class BuildError(RuntimeError):
     """An image could not be made. The message names the step, and ends with what the step said last."""
 
 
-def cache_folder() -> Path:
-    """Return the folder of the user's cache in which this project keeps what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ml-bench"
-
-
 def writable(path: Path) -> IO[bytes]:
     """Return a file of the user's cache, opened for writing and empty.
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from ml_bench_metric.environments import registry
-from ml_bench_metric.environments.asset_layer import plan_assets
 from ml_bench_metric.environments.base import find_base
 from ml_bench_metric.environments.build_log import BuildError
-from ml_bench_metric.environments.checkout import find_source
 from ml_bench_metric.environments.engine_calls import told
 from ml_bench_metric.environments.files import OWNER
 from ml_bench_metric.environments.images import (
@@ -29,7 +27,7 @@ from ml_bench_metric.environments.images import (
 )
 from ml_bench_metric.environments.inside import ask_inside
 from ml_bench_metric.environments.labels import label_faults
-from ml_bench_metric.environments.layers import Plan, stack
+from ml_bench_metric.environments.layers import plan_image, stack
 from ml_bench_metric.environments.recipe import Device, Recipe
 from ml_bench_metric.environments.stored import StoredImage
 from ml_bench_metric.sandbox.protocol import SandboxError
@@ -111,15 +109,13 @@ def _compared(client: DockerClient, image: StoredImage, recipe: Recipe, mirrors:
 def _present_name(client: DockerClient, image: StoredImage, recipe: Recipe, mirrors: Path | None) -> str | None:
     labels = image.labels
     wanted = cast(AssetsWanted, labels[ASSETS] if labels[ASSETS] in ("stand_in", "real") else "none")
-    checkout = labels[CHECKOUT] == "yes"
-    plan = Plan(
-        recipe=recipe,
-        packages=tuple(layer for layer in registry.layers(recipe) if layer.has_packages),
-        sources=tuple(find_source(item, mirrors) for item in recipe.checkouts if checkout),
-        assets=plan_assets(recipe, wanted) if checkout else None,
+    plan = plan_image(
+        recipe,
+        repositories=mirrors,
+        assets=wanted,
         device=cast(Device, labels[DEVICE]),
         platform=labels[PLATFORM],
-        checkout=checkout,
+        checkout=labels[CHECKOUT] == "yes",
     )
     way = labels[ORIGIN].partition(" ")[0]
     base = find_base(client, plan.python, way if way in ("pull", "bootstrap") else "auto", plan.platform)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_bench_metric.environments import registry
-from ml_bench_metric.environments.asset_layer import AssetLayer
+from ml_bench_metric.environments.asset_layer import AssetLayer, plan_assets
 from ml_bench_metric.environments.base import Base
 from ml_bench_metric.environments.build_log import BuildLog
 from ml_bench_metric.environments.builder import Builder, StepFailed
-from ml_bench_metric.environments.checkout import Source, checked_out
+from ml_bench_metric.environments.checkout import Source, checked_out, find_source
 from ml_bench_metric.environments.files import OWNER, fingerprint, packed
 from ml_bench_metric.environments.host_settings import NO_SETTINGS, HostSettings
 from ml_bench_metric.environments.images import (
@@ -30,6 +31,7 @@ from ml_bench_metric.environments.images import (
     RECIPE_NAME,
     REPOSITORIES,
     TASKS,
+    AssetsWanted,
     content_digest,
     image_kind,
     image_name,
@@ -96,6 +98,40 @@ class Plan:
         if self.assets is not None:
             return self.assets.kind
         return "none" if self.recipe.needs_assets else "not_needed"
+
+
+def plan_image(
+    recipe: Recipe,
+    *,
+    repositories: Path | None,
+    assets: AssetsWanted,
+    device: Device,
+    platform: str,
+    checkout: bool,
+) -> Plan:
+    """Return what goes into a recipe's image.
+
+    Args:
+        recipe: of the image.
+        repositories: folder with git mirrors; None: clone.
+        assets: which it is to have, see `plan_assets`.
+        device: what packages are made for; those of repositories that use no CUDA are always made for a CPU.
+        platform: such as `linux/arm64`; empty for the engine's own.
+        checkout: whether the repositories' files, and with them assets, are to be in it.
+
+    Raises:
+        RecipeError: the recipe, or what it extends, is faulty.
+        BuildError: mirrors lack the commit, or assets are not there.
+    """
+    return Plan(
+        recipe=recipe,
+        packages=tuple(layer for layer in registry.layers(recipe) if layer.has_packages),
+        sources=tuple(find_source(item, repositories) for item in recipe.checkouts if checkout),
+        assets=plan_assets(recipe, assets) if checkout else None,
+        device=device if recipe.gpu != "none" else "cpu",
+        platform=platform,
+        checkout=checkout,
+    )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def doctor(
     image: Image = None,
-    only_quick: Annotated[bool, typer.Option("--quick", help="Only what every evaluation looks at first.")] = False,
+    only_quick: Annotated[bool, typer.Option("--quick", help="Only what takes a second.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON lines.")] = False,
 ) -> None:
     """Try out the engine, every limit of the sandbox, images and a reference. Exit status 1: something is wrong."""
@@ -33,20 +33,20 @@ def doctor(
             if as_json:
                 print(json.dumps(asdict(finding)), flush=True)
             else:
-                print_finding(finding)
+                _print(finding)
     if not as_json:
         typer.echo(f"{count} checks, {faults} faults", err=True)
     if faults:
         raise typer.Exit(UNEXPECTED)
 
 
-def print_finding(finding: Finding, *, err: bool = False) -> None:
+def _print(finding: Finding) -> None:
     """Print what was found, and what to do about it."""
     from ml_bench_metric.printable import printable
 
-    typer.echo(f"{finding.state:<8} {finding.name}: {printable(finding.detail)}", err=err)
+    typer.echo(f"{finding.state:<8} {finding.name}: {printable(finding.detail)}")
     if finding.remedy and finding.state != "ok":
-        typer.echo(f"{'':<8} {printable(finding.remedy)}", err=err)
+        typer.echo(f"{'':<8} {printable(finding.remedy)}")
 
 
 def _findings(sandbox: DockerSandbox, image: str | None, only_quick: bool) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def _findings(sandbox: DockerSandbox, image: str | None, only_quick: bool) -> It
     from ml_bench_metric.environments.check import check_images
     from ml_bench_metric.environments.chosen import chosen
 
-    patient = patient_of(sandbox, image)
+    patient = _patient_of(sandbox, image)
     if patient is None:
         yield examining.Finding(
             "images", "fault", "the engine has none of this project", "`ml-bench images build sample` makes a small one"
@@ -76,7 +76,7 @@ def _findings(sandbox: DockerSandbox, image: str | None, only_quick: bool) -> It
         )
 
 
-def patient_of(sandbox: DockerSandbox, image: str | None) -> Patient | None:
+def _patient_of(sandbox: DockerSandbox, image: str | None) -> Patient | None:
     """Return what is to be examined on an engine; None where it has no image of this project.
 
     Args:

@@ -65,6 +65,10 @@ class _Trial:
     remedy: str
 
 
+def _exits_with(status: int) -> Callable[[Execution], bool]:
+    return lambda found: (found.outcome, found.status) == ("exited", status)
+
+
 _BUILD_SAMPLE = "`ml-bench images build sample` makes it"
 _PLAIN = Limits(seconds=60.0, memory_bytes=256 * MIB, processes=64)
 _CGROUPS = (
@@ -88,7 +92,7 @@ QUICK: tuple[_Trial, ...] = (
         "a program runs, and its exit status is told",
         "exit 7",
         _PLAIN,
-        lambda found: (found.outcome, found.status) == ("exited", 7),
+        _exits_with(7),
         "`docker run --rm IMAGE true` must work for this user; restart the engine, or build the image again",
     ),
     _Trial(
@@ -101,7 +105,7 @@ QUICK: tuple[_Trial, ...] = (
         "/sys/fs/cgroup; without them the strict rule cannot tell training from waiting",
     ),
 )
-"""Made before every evaluation: they take about a second."""
+"""They take about a second."""
 
 FULL: tuple[_Trial, ...] = (
     _Trial(
@@ -136,7 +140,7 @@ FULL: tuple[_Trial, ...] = (
         "the limit on processes holds",
         _THREADS,
         _PLAIN,
-        lambda found: (found.outcome, found.status) == ("exited", 0),
+        _exits_with(0),
         f"processes are not limited: {_CGROUPS} (pids)",
     ),
     _Trial(
@@ -157,14 +161,14 @@ FULL: tuple[_Trial, ...] = (
         "the size of /tmp is limited",
         "head -c 100000000 /dev/zero > /tmp/x && exit 0; exit 9",
         _PLAIN.model_copy(update={"tmp_bytes": 16 * MIB}),
-        lambda found: (found.outcome, found.status) == ("exited", 9),
+        _exits_with(9),
         "the engine does not mount memory file systems with a size; use a current one",
     ),
     _Trial(
         "there is no network",
         "test -z \"$(ls /sys/class/net | grep -v '^lo$')\" && ! (: > /dev/tcp/169.254.169.254/80) 2>/dev/null",
         _PLAIN,
-        lambda found: (found.outcome, found.status) == ("exited", 0),
+        _exits_with(0),
         "containers have a network in spite of --network none: look at the engine's plugins and runtime",
     ),
     _Trial(
@@ -172,21 +176,21 @@ FULL: tuple[_Trial, ...] = (
         'test "$(id -u)" != 0 && grep -q "^CapEff:[[:space:]]*0*$" /proc/self/status && '
         'grep -q "^NoNewPrivs:[[:space:]]*1" /proc/self/status',
         _PLAIN,
-        lambda found: (found.outcome, found.status) == ("exited", 0),
+        _exits_with(0),
         "capabilities are not dropped: look at the engine's default runtime and security options",
     ),
     _Trial(
         "the next candidate does not see what this one leaves",
         "touch ml-bench-doctor-was-here",
         _PLAIN,
-        lambda found: (found.outcome, found.status) == ("exited", 0),
+        _exits_with(0),
         "a candidate cannot write into its own folder: build the image again",
     ),
     _Trial(
         "(the same, afterwards)",
         "test ! -e ml-bench-doctor-was-here",
         _PLAIN,
-        lambda found: (found.outcome, found.status) == ("exited", 0),
+        _exits_with(0),
         "candidates see each other's files: do not use this engine",
     ),
 )

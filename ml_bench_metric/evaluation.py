@@ -18,7 +18,7 @@ from ml_bench_metric.execution_cache import ExecutionCache, execution_key
 from ml_bench_metric.extraction import Extraction, extract
 from ml_bench_metric.predictions import Predictions
 from ml_bench_metric.results import RULES, Program, Result, text_sha256
-from ml_bench_metric.sandbox.execution import Execution, Record, Times
+from ml_bench_metric.sandbox.execution import Assets, Execution, Record, Times
 from ml_bench_metric.sandbox.limits import Limits, original_seconds
 from ml_bench_metric.sandbox.protocol import Job, Prepared, Sandbox, SandboxError, Slot
 from ml_bench_metric.tasks import WORKSPACE, Task, TaskSet
@@ -312,8 +312,7 @@ class Evaluation:
         if planned.extraction.program is None:
             return None
         if planned.known is not None:
-            assets = planned.image.assets if planned.image else "unknown"
-            return planned.known.model_copy(update={"assets": assets})
+            return planned.known.model_copy(update={"assets": planned.assets})
         if planned.prepared is None:
             return Execution(outcome="environment_error", reason=planned.error, times=Times(queue=planned.queued))
         with self._lock:
@@ -322,17 +321,15 @@ class Evaluation:
                 return Execution(outcome="environment_error", reason="the run was stopped")
             self._running.add(planned.prepared)
         try:
-            limit = self._settings.limits_for(planned.candidate.task).seconds
-            with self._watchdog.watch(
-                f"executing a candidate of {planned.candidate.task.task_id}", limit + _RUN_PATIENCE
-            ):
+            task = planned.candidate.task
+            patience = self._settings.limits_for(task).seconds + _RUN_PATIENCE
+            with self._watchdog.watch(f"executing a candidate of {task.task_id}", patience):
                 execution = planned.prepared.run()
         finally:
             with self._lock:
                 self._running.discard(planned.prepared)
         times = execution.times.model_copy(update={"queue": planned.queued})
-        assets = planned.image.assets if planned.image else "unknown"
-        return execution.model_copy(update={"times": times, "assets": assets})
+        return execution.model_copy(update={"times": times, "assets": planned.assets})
 
     def _abandon(self) -> None:
         """End what runs, at once: without its container a candidate's run returns."""
@@ -361,6 +358,11 @@ class _Planned:
     """The execution of an identical candidate."""
     waits: bool = False
     """Whether an identical candidate was being executed when it was planned: who executes that yields its result."""
+
+    @property
+    def assets(self) -> Assets:
+        """The weights and data that its image has."""
+        return self.image.assets if self.image else "unknown"
 
 
 class _InFlight:

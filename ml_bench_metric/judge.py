@@ -276,8 +276,8 @@ class Judgement:
             yield result
 
     def summary(self, *, ks: Sequence[int], rule: Rule, estimator: Estimator) -> Summary:
-        """Return the numbers of all results so far, and store them in the folder."""
-        found = summarise(
+        """Return the numbers of all results so far."""
+        return summarise(
             self.results(),
             self.tasks,
             {task_id: len(prediction.candidates) for task_id, prediction in self.predictions.items.items()},
@@ -286,6 +286,3 @@ class Judgement:
             estimator=estimator,
             reference_checks=reference_checks(self.tasks, self.settings.extract),
         )
-        if self.folder is not None:
-            self.folder.write_summary(found)
-        return found

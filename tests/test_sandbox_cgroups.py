@@ -44,6 +44,42 @@ def test_version_2_is_read(tmp_path: Path) -> None:
     assert _reader(tmp_path, V2).read() == Usage(cpu_seconds=2.5, peak_memory_bytes=1048576, oom_kills=1)
 
 
+def test_version_2_under_a_plain_cgroup_driver_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "cgroup" / "docker" / ID
+    _write(folder / "memory.peak", "4096\n")
+    _write(folder / "memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n")
+    _write(folder / "cpu.stat", "usage_usec 250000\nuser_usec 5\nsystem_usec 5\nnr_periods 0\nnr_throttled 0\n")
+    found = _reader(tmp_path, f"0::/docker/{ID}\n").read()
+    assert found == Usage(cpu_seconds=0.25, peak_memory_bytes=4096, oom_kills=0)
+
+
+def test_on_a_hybrid_machine_the_files_of_version_1_count(tmp_path: Path) -> None:
+    _v1_files(tmp_path)
+    # The unified hierarchy stands beside the others there, without controllers.
+    _write(tmp_path / "cgroup" / "unified" / "docker" / ID / "cgroup.procs", "77\n")
+    assert _reader(tmp_path, V1).read() == Usage(cpu_seconds=1.5, peak_memory_bytes=268435456, oom_kills=2)
+
+
+def test_a_process_in_a_group_of_its_own_below_the_containers_is_found_under_version_2(tmp_path: Path) -> None:
+    folder = tmp_path / "cgroup" / "machine.slice" / f"libpod-{ID}.scope" / "container"
+    _write(folder / "memory.peak", "8192\n")
+    _write(folder / "memory.events", "oom_kill 4\n")
+    _write(folder / "cpu.stat", "usage_usec 3000000\n")
+    _write(folder / "cgroup.procs", "77\n90\n")
+    reader = _reader(tmp_path, f"0::/machine.slice/libpod-{ID}.scope/container\n")
+    assert reader.read() == Usage(cpu_seconds=3.0, peak_memory_bytes=8192, oom_kills=4)
+    assert reader.pids() == (77, 90)
+
+
+def test_processes_and_their_readiness_are_read_under_version_2(tmp_path: Path) -> None:
+    folder = tmp_path / "cgroup" / "system.slice" / f"docker-{ID}.scope"
+    _write(folder / "cgroup.procs", "77\n78\n")
+    _write(tmp_path / "proc" / "78" / "task" / "78" / "schedstat", "250000000 1000000000 9\n")
+    reader = _reader(tmp_path, V2)
+    assert reader.pids() == (77, 78)
+    assert reader.ready_seconds() == 1.25
+
+
 def test_a_kernel_without_a_peak_leaves_it_unknown(tmp_path: Path) -> None:
     _write(tmp_path / "cgroup" / "system.slice" / f"docker-{ID}.scope" / "cpu.stat", "usage_usec 1000000\n")
     assert _reader(tmp_path, V2).read() == Usage(cpu_seconds=1.0, peak_memory_bytes=None, oom_kills=0)

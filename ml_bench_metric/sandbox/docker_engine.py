@@ -38,7 +38,17 @@ def connect() -> DockerClient:
             f"no answer from {host}: {one_line(error)}. Start Docker (in a checkout: `make engine`), or set "
             "DOCKER_HOST; `docker info` must work for this user."
         ) from error
+    if is_local(client):
+        # A socket has no proxy. Looking for one reads all environment variables at every call, which fails when another
+        # thread changes one.
+        client.api.trust_env = False
     return client
+
+
+def is_local(client: DockerClient) -> bool:
+    """Whether the engine is reached through a socket of this machine."""
+    # How the client names a Unix socket and Windows' named pipe; `ssh` stands there for an engine elsewhere.
+    return str(client.api.base_url).startswith(("http+docker://localhost", "http+docker://localnpipe"))
 
 
 def one_line(error: BaseException) -> str:

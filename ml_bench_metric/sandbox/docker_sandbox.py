@@ -16,6 +16,7 @@ from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.capture import Capture, Demultiplexer
 from ml_bench_metric.sandbox.cgroups import CgroupReader
 from ml_bench_metric.sandbox.deleted_files import deleted_bytes
+from ml_bench_metric.sandbox.disk_watch import DiskWatch
 from ml_bench_metric.sandbox.docker_container import (
     CONTAINER_LABELS,
     READY,
@@ -45,9 +46,6 @@ _TURN_SECONDS = 0.001
 _HELD_UP_SECONDS = 1.0
 """How late a time limit may be noticed. Beyond it the candidate has had more time and CPU than it was to have, so
 nothing is said of it: the outcome is an environment error, and the candidate runs again."""
-
-_DISK_SECONDS = 1.0
-"""How often a running container's writable layer is measured."""
 
 
 class DockerSandbox:
@@ -103,20 +101,15 @@ class DockerSandbox:
             raise SandboxError(f"the Docker engine gives no information: {docker_engine.one_line(error)}") from error
         if self._gpus is None:
             # Once: asking the driver can take seconds.
-            self._gpus = engine_gpus(info, local=self._is_local())
+            self._gpus = engine_gpus(info, local=docker_engine.is_local(self.client))
         return Capacity(
             cpus=_usable_cpus(int(info["NCPU"])),
             memory_bytes=int(info["MemTotal"]),
             description=f"Docker {info['ServerVersion']}, {info['Driver']}, cgroup v{info.get('CgroupVersion', '1')}",
-            load=os.getloadavg()[0] if self._is_local() else None,
+            load=os.getloadavg()[0] if docker_engine.is_local(self.client) else None,
             gpus=self._gpus,
-            place="" if self._is_local() else str(info.get("ID", "")),
+            place="" if docker_engine.is_local(self.client) else str(info.get("ID", "")),
         )
-
-    def _is_local(self) -> bool:
-        """Whether the engine is reached through a socket of this machine."""
-        # How the client names a Unix socket and Windows' named pipe; `ssh` stands there for an engine elsewhere.
-        return str(self.client.api.base_url).startswith(("http+docker://localhost", "http+docker://localnpipe"))
 
     def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> DockerPrepared:
         """See `Sandbox.prepare`. The container runs and waits for its program."""
@@ -215,7 +208,7 @@ class DockerPrepared:
             raise
         self._usage = CgroupReader(self._pid, container)
         self._ready_seconds: float | None = None
-        self._unmeasured = 0
+        self._disk = DiskWatch(self._written_bytes, job.limits.disk_bytes)
         # What making the container cost is not the candidate's.
         self._idle = self._usage.read()
         self._start_seconds = time.monotonic() - began
@@ -250,6 +243,7 @@ class DockerPrepared:
         cpu_seconds = None
         if usage.cpu_seconds is not None and self._idle.cpu_seconds is not None:
             cpu_seconds = max(0.0, usage.cpu_seconds - self._idle.cpu_seconds)
+        self._disk.stop()
         with self._lock:
             self._running = False
         self.discard()
@@ -295,7 +289,7 @@ class DockerPrepared:
         """Send the program, then read output and usage until the candidate ends or meets a limit."""
         limits = self._job.limits
         deadline = began + limits.seconds
-        next_disk = began + _DISK_SECONDS
+        self._disk.start()
         unsent = memoryview(program_bytes(self._job))
         while True:
             now = time.monotonic()
@@ -312,10 +306,8 @@ class DockerPrepared:
                 self._frames.feed(data)
                 if self._stdout.bytes + self._stderr.bytes > limits.output_bytes:
                     return "output_limit", None
-            if now >= next_disk:
-                if self._disk_is_full():
-                    return "disk_full", None
-                next_disk = time.monotonic() + _DISK_SECONDS
+            if self._disk.is_full():
+                return "disk_full", None
 
     def _send(self, unsent: memoryview) -> memoryview:
         """Write a part of the program into the container, and return the rest."""
@@ -336,16 +328,26 @@ class DockerPrepared:
         except TimeoutError:
             return None
 
-    def _disk_is_full(self) -> bool:
-        """Whether the writable layer, with deleted files that are still open, is larger than it may be."""
-        records = self._api.containers(all=True, size=True, filters={"id": self._container})
+    def _written_bytes(self) -> int | None:
+        """Return the size of the writable layer, with deleted files that are still open.
+
+        Negative where the engine cannot walk the layer, for example through folders too deep for a path: Docker says so
+        itself, Podman by an error. None where that takes longer than any call may: the more files a candidate makes,
+        the longer.
+        """
+        from docker.errors import APIError
+        from requests.exceptions import ReadTimeout
+
+        try:
+            records = self._api.containers(all=True, size=True, filters={"id": self._container})
+        except ReadTimeout:
+            return None
+        except APIError as error:
+            if "name too long" not in str(error):
+                raise
+            return -1
         size = int(records[0].get("SizeRw") or 0) if records else 0
-        # Negative where the engine cannot walk the layer, for example through folders too deep for a path: once may be
-        # a passing fault, twice is somebody hiding what is there.
-        self._unmeasured = self._unmeasured + 1 if size < 0 else 0
-        if self._unmeasured > 1:
-            return True
-        return size + deleted_bytes(self._usage.pids()) > self._job.limits.disk_bytes
+        return size if size < 0 else size + deleted_bytes(self._usage.pids())
 
     def _at_limit(self, began: float) -> tuple[Outcome, int | None]:
         """Return how things stand at the time limit: a candidate may have ended while this process was held up."""
@@ -361,6 +363,8 @@ class DockerPrepared:
             self._usage.read()
             if time.monotonic() >= began + self._job.limits.seconds:
                 return self._still_running(began)
+            if self._disk.is_full():
+                return "disk_full", None
             time.sleep(_TURN_SECONDS * 5)
         return self._of_state(state, began)
 
@@ -397,6 +401,9 @@ class DockerPrepared:
                 return self._still_running(began)
         if state.get("Error"):
             raise SandboxError(str(state["Error"]))
+        if state.get("Status") in ("stopping", "removing"):
+            # Podman says so of a container that is being removed, with a status of 0 that it never ended with.
+            raise SandboxError("somebody else stops or removes the container")
         status = int(state["ExitCode"])
         if status and (state.get("OOMKilled") or self._usage.last.oom_kills):
             return "out_of_memory", status

@@ -33,7 +33,8 @@ class Limits(Record):
     disk_bytes: int = Field(default=8 * GIB, ge=1 * MIB)
     """What the candidate may write outside `/tmp` and `/dev/shm`, in bytes: no single file can be larger, and the sum
     is measured every second, with deleted files that are still open where the harness is root on the engine's machine.
-    The number of files is not limited."""
+    The number of files is not limited: making them ends at the time limit, and measuring many takes longer, so that
+    their sum is looked at less often."""
     output_bytes: int = Field(default=64 * MIB, ge=1024)
     """Standard output and error together, in bytes; beyond it the candidate is stopped."""
     kept_bytes: int = Field(default=16 * 1024, ge=256)

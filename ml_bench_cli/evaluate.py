@@ -31,6 +31,7 @@ from ml_bench_cli.options import (
     RetryErrors,
     Revision,
     RuleOption,
+    SandboxOption,
     Split,
     Tasks,
     Workers,
@@ -76,6 +77,7 @@ def evaluate(
     limit_output: LimitOutput = "64m",
     limit_processes: LimitProcesses = 512,
     gpus: Gpus = 0,
+    sandbox: SandboxOption = "docker",
     image: Image = None,
     assets: AssetsOption = "auto",
     strict_input: Annotated[
@@ -115,6 +117,7 @@ def evaluate(
         limit_output=limit_output,
         limit_processes=limit_processes,
         gpus=gpus,
+        sandbox=sandbox,
         image=image,
         assets=assets,
         out=out,

@@ -68,6 +68,14 @@ LimitOutput = Annotated[str, typer.Option(help="Output per candidate.")]
 LimitProcesses = Annotated[int, typer.Option(min=8, help="Processes per candidate.")]
 Gpus = Annotated[int, typer.Option(min=0, help="GPUs per candidate; it runs in an image for GPUs then.")]
 Image = Annotated[str | None, typer.Option(help="Run everything in this image.")]
+SandboxOption = Annotated[
+    Literal["docker", "process"],
+    typer.Option(
+        "--sandbox",
+        help="Where candidates run: containers; or processes of this machine, which stop no hostile program "
+        "(needs HF_ALLOW_CODE_EVAL=1; --image is then a folder of repositories).",
+    ),
+]
 RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Run again what ended with an environment error.")]
 Restart = Annotated[
     bool, typer.Option("--restart", help="Where --out holds a run with other settings or images, put that aside.")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.predictions import Predictions
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
     from ml_bench_metric.sandbox.execution import Assets
+    from ml_bench_metric.sandbox.process_sandbox import ProcessSandbox
     from ml_bench_metric.sandbox.protocol import Capacity, SandboxError
     from ml_bench_metric.store import RunFolder
     from ml_bench_metric.tasks import Task, TaskSet
@@ -49,6 +50,7 @@ class Way:
     repeats: int = 1
     cache: bool = False
     """Whether executions that are known are not made again."""
+    sandbox: Literal["docker", "process"] = "docker"
 
     @property
     def device(self) -> Device:
@@ -77,6 +79,7 @@ def read_way(
     quiet: bool,
     repeats: int = 1,
     cache: bool = False,
+    sandbox: Literal["docker", "process"] = "docker",
 ) -> Way:
     """Return what the options of these names say.
 
@@ -114,6 +117,7 @@ def read_way(
         quiet=quiet,
         repeats=repeats,
         cache=cache,
+        sandbox=sandbox,
     )
 
 
@@ -121,14 +125,20 @@ def read_way(
 class Place:
     """Where candidates run, and how many at a time."""
 
-    sandbox: DockerSandbox
+    sandbox: DockerSandbox | ProcessSandbox
     capacity: Capacity
     workers: Workers
 
     def images(self, tasks: tuple[Task, ...], way: Way) -> Images:
         """Return the images of some tasks."""
+        import ml_bench_sample
         from ml_bench_metric import judge
+        from ml_bench_metric.environments import folders
+        from ml_bench_metric.sandbox.process_sandbox import ProcessSandbox
 
+        if isinstance(self.sandbox, ProcessSandbox):
+            folder = Path(way.image) if way.image else ml_bench_sample.repositories()
+            return judge.Images(*folders.find(self.sandbox, folder, tasks))
         return judge.find_images(self.sandbox, tasks, way.image, assets=way.assets, device=way.device)
 
 
@@ -140,13 +150,9 @@ def open_place(way: Way, console: Console) -> Iterator[Place]:
         SandboxError: the engine does not answer, or has not the GPUs that are asked for.
     """
     from ml_bench_metric.claims import claimed
-    from ml_bench_metric.sandbox import docker_engine, docker_sandbox
     from ml_bench_metric.workers import allot
 
-    with docker_sandbox.DockerSandbox() as sandbox:
-        swept = docker_engine.sweep(sandbox.client)
-        if swept:
-            console.print(f"removed {swept} containers that an ended evaluation had left")
+    with _open_sandbox(way, console) as sandbox:
         capacity = sandbox.capacity()
         with contextlib.ExitStack() as owned:
             own = capacity
@@ -163,6 +169,26 @@ def open_place(way: Way, console: Console) -> Iterator[Place]:
             if workers.note:
                 console.print(f"[yellow]workers:[/] {shown(workers.note)}", soft_wrap=True)
             yield Place(sandbox, capacity, workers)
+
+
+@contextmanager
+def _open_sandbox(way: Way, console: Console) -> Iterator[DockerSandbox | ProcessSandbox]:
+    """Give the sandbox that is asked for, after what dead evaluations have left was removed."""
+    from ml_bench_metric.sandbox import docker_engine, docker_sandbox, process_sandbox
+
+    def warn(line: str) -> None:
+        console.print(f"[yellow]warning:[/] {shown(line)}", soft_wrap=True)
+
+    sandbox: DockerSandbox | ProcessSandbox
+    if way.sandbox == "process":
+        with process_sandbox.ProcessSandbox(warn=warn) as sandbox:
+            yield sandbox
+        return
+    with docker_sandbox.DockerSandbox() as sandbox:
+        swept = docker_engine.sweep(sandbox.client)
+        if swept:
+            console.print(f"removed {swept} containers that an ended evaluation had left")
+        yield sandbox
 
 
 @dataclass(frozen=True)
@@ -287,7 +313,7 @@ def end_early(ended: Executed, out: Path | None, console: Console) -> None:
         typer.Exit: it was ended early.
     """
     if ended.broken is not None:
-        where = f" in {shown(out)}; start Docker, then the same command goes on" if out else "; --out keeps results"
+        where = f" in {shown(out)}; when the sandbox works again, the same command goes on" if out else "; --out keeps results"
         console.print(f"{ended.known} of {ended.candidates} candidates have a result{where}", soft_wrap=True)
         raise ended.broken
     if ended.stopped:

@@ -29,6 +29,11 @@ os.environ["ML_BENCH_VALIDATIONS"] = "/nonexistent/ml-bench-validations"
 os.environ["ML_BENCH_ASSETS"] = "/nonexistent/ml-bench-assets"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    # Here because what a folder of tests adds by itself is read too late where all of them are run.
+    parser.addoption("--sandbox", default="docker", help="where the hostile suite runs: docker, podman or process")
+
+
 @pytest.fixture(autouse=True)
 def _imports_are_left_as_they_were() -> Iterator[None]:
     """`evaluate.load` puts its module cache on the import path: that of one test must not serve the next one."""

@@ -196,7 +196,7 @@ def test_an_engine_that_dies_keeps_the_results_and_says_how_to_go_on(in_process:
     options = ("--extract", "none", "--out", "run")
     status, errors = in_process.evaluate([f"exit {i}" for i in range(5)], *options, task=bash_task)
     assert status == 3
-    assert "2 of 5 candidates have a result in run; start Docker, then the same command goes on\n" in errors
+    assert "2 of 5 candidates have a result in run; when the sandbox works again, the same command goes on\n" in errors
     assert "Traceback" not in errors
     assert json.loads((in_process.folder / "run" / "summary.json").read_text())["overall"]["pending"] == 3
     in_process.sandbox.behave, in_process.sandbox.answers = by_program, True

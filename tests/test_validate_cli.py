@@ -223,7 +223,7 @@ def test_an_engine_that_dies_is_status_3_and_what_was_found_is_kept(ml_bench: Co
 
     ml_bench.behave = die
     assert ml_bench("validate", "--out", "run") == 3
-    assert "start Docker, then the same command goes on" in ml_bench.errors
+    assert "when the sandbox works again, the same command goes on" in ml_bench.errors
     stored = ValidationStore().read(DIGEST)
     assert stored is not None and list(stored.parts[0].tasks) == ["a/1"]
 

@@ -24,6 +24,7 @@ from ml_bench_metric.sandbox.docker_container import (
     host_options,
     program_bytes,
 )
+from ml_bench_metric.sandbox.docker_network import NoNetwork
 from ml_bench_metric.sandbox.docker_time import engine_seconds
 from ml_bench_metric.sandbox.execution import Execution, Outcome, Times
 from ml_bench_metric.sandbox.gpus import engine_gpus, explained
@@ -68,6 +69,7 @@ class DockerSandbox:
         self._owns_client = client is None
         self.client = client or docker_engine.connect()
         self._labels = {docker_engine.OWNER_LABEL: docker_engine.owner(), **CONTAINER_LABELS}
+        self._network = NoNetwork(self.client, self._labels)
         self._removers = ThreadPoolExecutor(removers, thread_name_prefix="ml-bench-remove")
         self._alive: set[str] = set()
         self._lock = threading.Lock()
@@ -117,11 +119,13 @@ class DockerSandbox:
         digest = self.image_digest(job.image)
         container = ""
         try:
+            network, host_network = self._network.options(digest)
             created = self.client.api.create_container(
                 digest,
                 labels=self._labels,
-                host_config=self.client.api.create_host_config(**host_options(job.limits, slot)),
+                host_config=self.client.api.create_host_config(**host_options(job.limits, slot), **host_network),
                 **create_options(job),
+                **network,
             )
             container = str(created["Id"])
             with self._lock:
@@ -133,6 +137,7 @@ class DockerSandbox:
         except Exception as error:
             self._remove_later(container)
             said = docker_engine.one_line(error)
+            self._network.hear(said)
             said = explained(said) if job.limits.gpus else said
             raise SandboxError(f"no container could be made: {said}") from error
 
@@ -143,6 +148,9 @@ class DockerSandbox:
         for container in left:
             self._remove_later(container)
         self._removers.shutdown(wait=True)
+        with contextlib.suppress(Exception):
+            # As in `_remove`.
+            self._network.close()
         if self._owns_client:
             self.client.close()
 

@@ -39,7 +39,7 @@ def run(sample_image: str) -> Iterator[DockerRunner]:
 
 
 def _ordinary(self: NoNetwork, image: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {}, {"network_mode": "none"}
+    return {}, {}
 
 
 def test_a_candidate_sees_the_same_in_both_ways(run: DockerRunner, monkeypatch: pytest.MonkeyPatch) -> None:

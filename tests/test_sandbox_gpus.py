@@ -220,7 +220,7 @@ class _Engine:
     def create_host_config(self, **options: Any) -> Any:
         return self._client.create_host_config(**options)
 
-    def create_container(self, image: str, **options: Any) -> Mapping[str, str]:
+    def create_container(self, image: str, *command: object, **options: Any) -> Mapping[str, str]:
         self.sent = options
         return {"Id": "made"}
 

@@ -69,7 +69,7 @@ def create_options(job: Job) -> dict[str, Any]:
 
 
 def host_options(limits: Limits, slot: Slot) -> dict[str, Any]:
-    """Return the arguments of `APIClient.create_host_config`: what a container may use and do, but for its network.
+    """Return the arguments of `APIClient.create_host_config`: what a container may use and do.
 
     Args:
         limits: of the candidate.
@@ -82,6 +82,7 @@ def host_options(limits: Limits, slot: Slot) -> dict[str, Any]:
     return {
         **owned,
         **({"device_requests": gpus} if gpus else {}),
+        "network_mode": "none",
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "ipc_mode": "private",

@@ -50,7 +50,7 @@ class NoNetwork:
         self._quick: Mapping[str, Any] | None = None
 
     def options(self, image: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return the options of `APIClient.create_container` and of `create_host_config` for a container.
+        """Return what is added to the options of `APIClient.create_container` and of `create_host_config`.
 
         Whether the engine does as described above is tried out once, with two containers.
 
@@ -66,8 +66,8 @@ class NoNetwork:
                 self._known = True
             quick = self._quick
         if quick is None:
-            return {}, {"network_mode": "none"}
-        return {"network_disabled": True}, {"network_mode": "none", **quick}
+            return {}, {}
+        return {"network_disabled": True}, quick
 
     def hear(self, error: str) -> None:
         """Take notice of an engine's error: where somebody has removed what containers share, it is made again."""

@@ -10,7 +10,7 @@ INSTALLED := .venv/installed
 export HF_HUB_OFFLINE := 1
 export HF_EVALUATE_OFFLINE := 1
 
-.PHONY: help demo test venv engine browser images lint clean
+.PHONY: help demo test venv engine browser podman images lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -19,7 +19,7 @@ help: ## show this
 demo: images ## evaluate the sample benchmark in containers, and show Pass@k
 	$(BIN)/ml-bench evaluate ml_bench_sample/predictions.jsonl --tasks sample --split L --limit-time 5 --limit-memory 512m --out runs/demo --restart
 
-test: lint images browser ## all checks and tests
+test: lint images browser podman ## all checks and tests
 	bash scripts/run-tests.sh $(BIN)/pytest
 	bash scripts/test-datasets-versions.sh $(BIN)/python
 
@@ -42,7 +42,10 @@ engine: ## a running Docker engine: uses, or installs and starts one
 	@bash scripts/ensure-engine.sh
 
 browser: ## Chromium, for the tests of the Space's page
-	@bash scripts/ensure-browser.sh
+	@bash scripts/ensure-program.sh "$${ML_BENCH_CHROMIUM:-chromium}" "the tests of the Space's page need" chromium
+
+podman: ## Podman, for the tests that hold it to what Docker does; without it they are skipped
+	@bash scripts/ensure-program.sh podman "the tests of Podman are skipped without" podman runc || test "$$(id -u)" -ne 0
 
 images: venv engine ## the image of the sample benchmark
 	$(BIN)/ml-bench images build sample

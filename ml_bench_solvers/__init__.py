@@ -1,0 +1,1 @@
+"""What produces candidates: prompts, retrieval, generation."""

@@ -29,6 +29,7 @@ from ml_bench_cli.options import (
     RetryErrors,
     Revision,
     SandboxOption,
+    SkipChecks,
     Split,
     Tasks,
     Workers,
@@ -65,6 +66,7 @@ def validate(
     assets: AssetsOption = "auto",
     retry_errors: RetryErrors = False,
     restart: Restart = False,
+    skip_checks: SkipChecks = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON instead of the tables.")] = False,
 ) -> None:
@@ -92,6 +94,7 @@ def validate(
         limit_processes=limit_processes,
         gpus=gpus,
         sandbox=sandbox,
+        skip_checks=skip_checks,
         image=image,
         assets=assets,
         out=out,
@@ -123,6 +126,7 @@ def validate(
             engine=place.capacity.description,
             load=max((part["load_before"] for part in ended.parts if part["load_before"] is not None), default=None),
             cpus_are_shared=any(part["cpus_are_shared"] for part in ended.parts),
+            checks_skipped=ended.checks_skipped,
             date=ended.parts[0]["started"],
         )
         store.add(found, images.by_task, made)

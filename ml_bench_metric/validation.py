@@ -85,6 +85,8 @@ class Made(Record):
     where it is not known."""
     cpus_are_shared: bool
     """Whether candidates shared CPUs in any part: then what is still running at the limit depends on the others."""
+    checks_skipped: bool = False
+    """Whether any of it was executed on a machine that was not tried out before."""
     date: str
     """When it began, ISO 8601 with its offset from UTC."""
 

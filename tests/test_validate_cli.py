@@ -24,7 +24,7 @@ from ml_bench_metric.sandbox.protocol import Capacity, Job
 from ml_bench_metric.store import read_results
 from ml_bench_metric.summary import Summary
 from ml_bench_metric.validation import STORE_VARIABLE, ValidationStore
-from tests.fakes import DIGEST, FakeSandbox, by_program
+from tests.fakes import DIGEST, FakeSandbox, by_program, by_trial
 from tests.recipe_builders import RecipeFolder
 from tests.result_builders import task
 
@@ -270,6 +270,21 @@ def test_what_the_options_ask_for_reaches_images_and_limits(ml_bench: CommandLin
     assert {(job.limits.seconds, job.limits.memory_bytes) for job in ml_bench.sandbox.run} == {(3.0, 2**30)}
     assert ml_bench("validate", "--limit-memory", "1k") == 2
     assert ml_bench("validate", "--repeat", 0) == 2
+
+
+def test_a_broken_machine_validates_nothing_unless_somebody_wants_that_and_then_it_is_told(
+    ml_bench: CommandLine,
+) -> None:
+    ml_bench.tasks(a_1=PASSES)
+    ml_bench.sandbox.behave_tried = lambda job: Execution(outcome="exited", status=0)
+    assert ml_bench("validate") == 3
+    assert "--skip-checks scores all the same" in ml_bench.errors
+    assert ValidationStore().read(DIGEST) is None and ml_bench.sandbox.run == []
+    status, report = ml_bench.validate("--skip-checks", "--out", "run")
+    assert (status, report.made.checks_skipped) == (0, True)
+    assert "checks skipped" in (ml_bench.folder / "run" / "validation.md").read_text()
+    ml_bench.sandbox.behave_tried = by_trial
+    assert not ml_bench.validate()[1].made.checks_skipped
 
 
 # ---------------------------------------------------------------- evaluate

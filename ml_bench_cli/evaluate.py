@@ -158,7 +158,7 @@ def evaluate(
         # Now: a file that cannot be read must not be found out about when all has been executed.
         validations = ValidationStore().of_images(images.digests.values())
         used = _only(images, found)
-        with executed("evaluation", found, tasks, used, place, way, console, rule) as ended:
+        with executed("evaluation", found, tasks, used, place, way, console, rule, validations) as ended:
             summary = ended.judgement.summary(ks=ks, rule=rule, estimator="ordered" if ordered else "unbiased")
             summary = with_executed_ceiling(summary, tasks, images.digests, way.settings, validations)
             summary = summary.model_copy(update={"checks_skipped": ended.checks_skipped})

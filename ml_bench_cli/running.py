@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.sandbox.protocol import Capacity, SandboxError
     from ml_bench_metric.store import RunFolder
     from ml_bench_metric.tasks import Task, TaskSet
+    from ml_bench_metric.validation import ImageValidation
     from ml_bench_metric.workers import Workers
 
 
@@ -229,6 +230,7 @@ def executed(
     way: Way,
     console: Console,
     rule: Rule | None = None,
+    validations: Mapping[str, ImageValidation] | None = None,
 ) -> Iterator[Executed]:
     """Execute the candidates that have no result yet, and give what became of it while the run's folder is open.
 
@@ -241,6 +243,7 @@ def executed(
         way: how.
         console: what is said on the way goes there.
         rule: of the running score; None for none.
+        validations: digest of an image -> what is known of it: tasks whose reference takes long come first.
 
     Raises:
         SandboxError: no task has an image, the engine does not give a GPU to containers, or the machine is broken.
@@ -253,6 +256,7 @@ def executed(
     from ml_bench_metric.sandbox.gpus import try_out
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import read_run
+    from ml_bench_metric.validation import expected_seconds
 
     images.require_one()
     for reason in images.reasons:
@@ -272,6 +276,7 @@ def executed(
             # What a machine has executed that nobody has tried out is for this run alone.
             cache=ExecutionCache() if way.cache and not way.skip_checks else None,
             digests=images.digests,
+            seconds=expected_seconds(tasks, images.digests, way.settings, validations or {}),
         )
         todo = judgement.todo(retry_errors=way.retry_errors)
         total = way.repeats * sum(len(prediction.candidates) for prediction in predictions.items.values())

@@ -114,9 +114,9 @@ def validate(
         issues = known_issues(tasks, extract=extract, assets_of=assets_of(images), device=way.device)
         store = ValidationStore()
         # Now: a file that cannot be read must not be found out about when all has been executed.
-        store.of_images(images.digests.values())
+        known = store.of_images(images.digests.values())
         candidates = candidates_of((task for task in tasks.tasks if task.task_id in images.by_task), repeat)
-        with executed("validation", candidates, tasks, images, place, way, console) as ended:
+        with executed("validation", candidates, tasks, images, place, way, console, validations=known) as ended:
             found = findings(ended.judgement.results(), candidates, tasks)
         made = Made(
             settings=way.settings,

@@ -25,7 +25,7 @@ from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.summary import Group, Summary
 from ml_bench_metric.tasks import Task, TaskSet, load_tasks, usable_task
-from ml_bench_metric.validation import ValidationStore, with_executed_ceiling
+from ml_bench_metric.validation import ValidationStore, expected_seconds, with_executed_ceiling
 from ml_bench_metric.verdicts import verdict
 from ml_bench_metric.workers import allot
 
@@ -128,6 +128,7 @@ def compute(
         images = judge.find_images(sandbox, [task for task in chosen.tasks if task.task_id in found.items], image)
         images.require_one()
         validations = ValidationStore().of_images(images.digests.values())
+        judgement.seconds = expected_seconds(chosen, images.digests, settings, validations)
         with claimed(sandbox.capacity(), settings.limits, num_workers, waiting=_log.warning) as own:
             workers = allot(num_workers, settings.limits, own)
             todo = judgement.todo()

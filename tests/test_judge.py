@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,8 @@ from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.evaluation import Settings
 from ml_bench_metric.judge import Images, Judgement, about, find_images, identity
 from ml_bench_metric.predictions import Prediction, Predictions
-from ml_bench_metric.sandbox.execution import Assets
-from ml_bench_metric.sandbox.protocol import Capacity, SandboxError, Slot
+from ml_bench_metric.sandbox.execution import Assets, Execution
+from ml_bench_metric.sandbox.protocol import Capacity, Job, SandboxError, Slot
 from ml_bench_metric.store import RunFolder
 from ml_bench_metric.workers import Workers
 from tests.fakes import DIGEST, FakeSandbox
@@ -162,3 +163,38 @@ def test_of_one_repositorys_tasks_only_those_of_a_changed_image_are_executed_aga
         digests = {"r/1": DIGEST, "r/2": NEW}
         judgement = Judgement(_predictions("r/1", "r/2"), task_set("r/1", "r/2"), Settings(), folder, digests=digests)
         assert [one.task_id for one in judgement.results()] == ["r/1"]
+
+
+# ---------------------------------------------------------------- the order of the tasks
+
+
+class _Clockwork(FakeSandbox):
+    """Candidates of a task take its seconds, as a program `sleep S` says; nothing else takes any time."""
+
+    def __init__(self) -> None:
+        super().__init__(behave=self._sleep)
+
+    @staticmethod
+    def _sleep(job: Job) -> Execution:
+        time.sleep(float(job.program.split()[1]))
+        return Execution(outcome="exited", status=0, image=DIGEST)
+
+
+def _ended_after(seconds: dict[str, float], known: dict[str, float]) -> float:
+    """Return how long two workers are busy with tasks that take so long, if so much is known of them."""
+    predictions = Predictions(
+        items={name: Prediction(task_id=name, candidates=(f"sleep {s}",), where="") for name, s in seconds.items()},
+        problems=[],
+    )
+    judgement = Judgement(predictions, task_set(*seconds), Settings(extract="none"), seconds=known)
+    images = Images(dict.fromkeys(seconds, TaskImage(DIGEST)), {})
+    began = time.monotonic()
+    workers = Workers((Slot((0,)), Slot((1,))), "")
+    assert len(list(judgement.execute(judgement.todo(), _Clockwork(), images, workers))) == len(seconds)
+    return time.monotonic() - began
+
+
+def test_the_tail_of_a_run_is_short_where_long_tasks_are_known() -> None:
+    seconds = {**{f"a/{number}": 0.1 for number in range(6)}, "b/1": 0.6}
+    # Two workers have 1.2 s of work, and need 0.9 s for it where the long task comes last.
+    assert _ended_after(seconds, seconds) < _ended_after(seconds, {}) - 0.1

@@ -312,6 +312,31 @@ def test_a_validation_is_the_ceiling_of_evaluations_in_the_same_image_with_the_s
     assert ml_bench.evaluate().executed_ceiling is None
 
 
+def test_tasks_whose_reference_takes_long_come_first_once_that_is_known(ml_bench: CommandLine) -> None:
+    references = {f"a_{number}": f"exit 0 # run.py {number}" for number in range(1, 5)}
+    ml_bench.tasks(**references)
+    seconds = {references["a_2"]: 0.15, references["a_3"]: 0.3}
+
+    def behave(job: Job) -> Execution:
+        time.sleep(seconds.get(job.program, 0.0))
+        return by_program(job)
+
+    ml_bench.behave = behave
+
+    def order() -> list[str]:
+        """Return the references in the order in which an evaluation executed them."""
+        ml_bench.sandbox.run.clear()
+        ml_bench.evaluate("--no-cache")
+        return [job.program.split()[-1] for job in ml_bench.sandbox.run]
+
+    assert order() == ["1", "2", "3", "4"]
+    assert ml_bench("validate", "--repositories", "a") == 0
+    assert order()[:2] == ["3", "2"]
+    # What is not known may take its whole limit, which is longer.
+    ml_bench.tasks(**references, b_1="exit 0 # run.py new")
+    assert order()[:3] == ["new", "3", "2"]
+
+
 def test_the_ceiling_is_over_tasks_without_a_prediction_too(ml_bench: CommandLine) -> None:
     ml_bench.tasks(a_1=PASSES, a_2=PASSES)
     assert ml_bench("validate") == 0

@@ -265,8 +265,11 @@ class Evaluation:
         job = job_of(program, task, image, self._settings)
         if self._cache is not None and not planned.key:
             planned.key = execution_key(job, self._sandbox.kind, repeat=planned.candidate.repeat)
+            # In this order: who looked first, and found nothing, could come when the execution has just ended.
+            if self._in_flight.waits(planned):
+                return
             planned.known = self._cache.get(planned.key)
-            if planned.known is not None or self._in_flight.waits(planned):
+            if planned.known is not None:
                 return
         try:
             with self._watchdog.watch(f"making a container for {task.task_id}", _PREPARE_PATIENCE):
@@ -405,7 +408,7 @@ class _InFlight:
     def end(self, planned: _Planned) -> list[_Planned]:
         """Take an execution off, and return the candidates that have waited for it."""
         with self._lock:
-            return self._waiting.pop(planned.key, []) if planned.known is None else []
+            return self._waiting.pop(planned.key, [])
 
 
 _Done = queue.Queue[Result | BaseException | None]

@@ -170,7 +170,7 @@ def open_place(way: Way, console: Console) -> Iterator[Place]:
                         waiting=lambda reason: console.print(f"[yellow]workers:[/] {shown(reason)}", soft_wrap=True),
                     )
                 )
-            workers = allot(way.workers, way.settings.limits, own, oversubscribe=way.oversubscribe)
+            workers = allot(way.workers, way.settings.limits, own, machine=capacity, oversubscribe=way.oversubscribe)
             if workers.note:
                 console.print(f"[yellow]workers:[/] {shown(workers.note)}", soft_wrap=True)
             yield Place(sandbox, capacity, workers)

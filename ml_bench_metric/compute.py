@@ -129,8 +129,9 @@ def compute(
         images.require_one()
         validations = ValidationStore().of_images(images.digests.values())
         judgement.seconds = expected_seconds(chosen, images.digests, settings, validations)
-        with claimed(sandbox.capacity(), settings.limits, num_workers, waiting=_log.warning) as own:
-            workers = allot(num_workers, settings.limits, own)
+        machine = sandbox.capacity()
+        with claimed(machine, settings.limits, num_workers, waiting=_log.warning) as own:
+            workers = allot(num_workers, settings.limits, own, machine=machine)
             todo = judgement.todo()
             if not skip_checks:
                 _require_fit(judgement.try_out(todo, sandbox, images, workers))

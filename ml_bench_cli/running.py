@@ -313,7 +313,11 @@ def end_early(ended: Executed, out: Path | None, console: Console) -> None:
         typer.Exit: it was ended early.
     """
     if ended.broken is not None:
-        where = f" in {shown(out)}; when the sandbox works again, the same command goes on" if out else "; --out keeps results"
+        where = (
+            f" in {shown(out)}; when the sandbox works again, the same command goes on"
+            if out
+            else "; --out keeps results"
+        )
         console.print(f"{ended.known} of {ended.candidates} candidates have a result{where}", soft_wrap=True)
         raise ended.broken
     if ended.stopped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -178,10 +179,10 @@ def test_an_engine_that_restarts_behind_a_socket_that_waits_for_it_costs_no_verd
 def test_a_socket_that_hangs_is_reported_and_ends_the_run(
     engine: SecondEngine, digest: str, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker_engine, "CALL_SECONDS", 2)
-    monkeypatch.setattr(docker_sandbox, "_START_SECONDS", 2.0)
-    monkeypatch.setattr(evaluation_module, "_PREPARE_PATIENCE", 1.0)
-    monkeypatch.setattr(evaluation_module, "_RUN_PATIENCE", 1.0)
+    monkeypatch.setattr(docker_engine, "CALL_SECONDS", 1)
+    monkeypatch.setattr(docker_sandbox, "_START_SECONDS", 1.0)
+    monkeypatch.setattr(evaluation_module, "_PREPARE_PATIENCE", 0.3)
+    monkeypatch.setattr(evaluation_module, "_RUN_PATIENCE", 0.3)
     gate = Gate(engine)
     monkeypatch.setenv("DOCKER_HOST", gate.host)
     images = Images({task.task_id: TaskImage(digest) for task in TASKS.tasks}, {})
@@ -288,8 +289,11 @@ def test_a_full_disk_of_the_engine_costs_no_verdict(archive: Path) -> None:
         with DockerSandbox(engine.client()) as sandbox:
             waiting = prepare(sandbox, digest, "echo x > file || exit 1; head -c 9000000 /dev/zero > part")
             filler = engine.data / "filler"
-            subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=1M"], capture_output=True, check=False)
+            fill(filler)
             assert waiting.run().outcome == "environment_error"
+        # Its removal has made a little room.
+        fill(filler)
+        with DockerSandbox(engine.client()) as sandbox:
             judged = _one(sandbox, digest, "exit 0")
             assert judged.execution is not None
             assert judged.execution.outcome == "environment_error", judged.execution
@@ -297,6 +301,19 @@ def test_a_full_disk_of_the_engine_costs_no_verdict(archive: Path) -> None:
             filler.unlink()
             judged = _one(sandbox, digest, "exit 0")
             assert judged.execution is not None and judged.execution.status == 0, judged.execution
+
+
+def fill(path: Path) -> None:
+    """Write a file until the disk is full, also with what deleted files give back a little later."""
+    for _ in range(20):
+        for size in (MIB, 4096):
+            with contextlib.suppress(OSError), path.open("ab", buffering=0) as file:
+                while True:
+                    file.write(bytes(size))
+        subprocess.run(["sync", "--file-system", str(path)], check=True)
+        if not os.statvfs(path).f_bavail:
+            return
+    pytest.fail("the disk cannot be filled")
 
 
 def _one(sandbox: DockerSandbox, digest: str, program: str) -> Result:

@@ -29,6 +29,8 @@ _FORGOTTEN = "destroy"
 _TOLD_SECONDS = 2.0
 """How long the event of a container's end may take to arrive. It comes after all that led to the end."""
 
+_AT_ONCE_SECONDS = 0.5
+
 
 class EngineWatch:
     """Listens to an engine's events in a thread of its own. Methods may be called from any thread."""
@@ -105,12 +107,17 @@ class EngineWatch:
         filters = {"type": "container", "label": self._label, "event": [*_DEEDS, _END, _FORGOTTEN]}
         try:
             stream = self._client.api.events(decode=True, filters=filters)
+            began = time.monotonic()
             with self._changed:
                 self._stream = stream
                 self._times += 1
                 self._changed.notify_all()
+            heard = False
             for event in stream:
+                heard = True
                 self._take(event)
+            # Podman without a place for events ends the answer at once.
+            self._deaf = not heard and time.monotonic() - began < _AT_ONCE_SECONDS
         except APIError:
             self._deaf = True
         except Exception:

@@ -2,6 +2,8 @@
 
 The state of a container that was killed, stopped or outlived by its engine looks like that of one whose candidate ended
 in the same way. Only the engine's events tell them apart, and an engine that restarts tells none of what was before.
+What somebody does past the engine, such as a `kill` of a container's process on the host, it does not know: that looks
+like the candidate's own end.
 """
 
 from __future__ import annotations

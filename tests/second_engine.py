@@ -92,6 +92,16 @@ class SecondEngine:
                 return False
 
 
+def _end_shims(root: Path) -> None:
+    """End what keeps the containers of a killed engine: the next one does not always find it again."""
+    for process in Path("/proc").glob("[0-9]*"):
+        # Gone meanwhile, or no longer what it was.
+        with contextlib.suppress(OSError):
+            arguments = (process / "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+            if "shim" in arguments[0] and any(argument.startswith(f"{root}/") for argument in arguments):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
 def _await_end(pid: int) -> None:
     """Wait until a process runs no more, which ends when its parent does; it may stay as a zombie."""
     end = time.monotonic() + _STOP_SECONDS
@@ -134,6 +144,7 @@ def second_engine(disk_bytes: int | None = None) -> Iterator[SecondEngine]:
             if left := engine.command("ps", "--all", "--quiet").split():
                 engine.command("rm", "--force", *left)
         engine.stop()
+        _end_shims(root)
         mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
         for mount in sorted((mount for mount in mounts if mount.startswith(f"{root}/")), reverse=True):
             subprocess.run(["umount", "--lazy", mount], check=False)

@@ -32,6 +32,7 @@ from ml_bench_cli.options import (
     Revision,
     RuleOption,
     SandboxOption,
+    SkipChecks,
     Split,
     Tasks,
     Workers,
@@ -85,6 +86,7 @@ def evaluate(
     ] = False,
     retry_errors: RetryErrors = False,
     restart: Restart = False,
+    skip_checks: SkipChecks = False,
     repeat: Annotated[
         int, typer.Option(min=1, help="Execute each candidate so many times, and report where the verdicts disagree.")
     ] = 1,
@@ -94,6 +96,7 @@ def evaluate(
 ) -> None:
     """Execute every candidate in a fresh container, and show Pass@k.
 
+    Before, the machine is tried out for a second; where exit statuses or CPU time get lost, nothing is scored.
     The same command with the same --out goes on where it stopped. Ctrl-C lets what runs come to its end; a second one
     stops at once.
     """
@@ -118,6 +121,7 @@ def evaluate(
         limit_processes=limit_processes,
         gpus=gpus,
         sandbox=sandbox,
+        skip_checks=skip_checks,
         image=image,
         assets=assets,
         out=out,
@@ -154,9 +158,10 @@ def evaluate(
         # Now: a file that cannot be read must not be found out about when all has been executed.
         validations = ValidationStore().of_images(images.digests.values())
         used = _only(images, found)
-        with executed("evaluation", found, tasks, used, place, way, console, rule) as ended:
+        with executed("evaluation", found, tasks, used, place, way, console, rule, validations) as ended:
             summary = ended.judgement.summary(ks=ks, rule=rule, estimator="ordered" if ordered else "unbiased")
             summary = with_executed_ceiling(summary, tasks, images.digests, way.settings, validations)
+            summary = summary.model_copy(update={"checks_skipped": ended.checks_skipped})
             if ended.judgement.folder is not None:
                 ended.judgement.folder.write_summary(summary)
     if as_json:

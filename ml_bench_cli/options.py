@@ -84,6 +84,13 @@ NoCache = Annotated[
     bool,
     typer.Option("--no-cache", help="Execute every candidate, though the execution of an identical one is known."),
 ]
+SkipChecks = Annotated[
+    bool,
+    typer.Option(
+        "--skip-checks",
+        help="Do not try out the machine before anything runs; the numbers say so, and no execution is cached.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.checks import Rule
     from ml_bench_metric.environments.images import AssetsWanted
     from ml_bench_metric.environments.recipe import Device
-    from ml_bench_metric.evaluation import Settings, Stop
+    from ml_bench_metric.evaluation import Candidate, Settings, Stop
     from ml_bench_metric.judge import Images, Judgement
     from ml_bench_metric.predictions import Predictions
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.sandbox.protocol import Capacity, SandboxError
     from ml_bench_metric.store import RunFolder
     from ml_bench_metric.tasks import Task, TaskSet
+    from ml_bench_metric.validation import ImageValidation
     from ml_bench_metric.workers import Workers
 
 
@@ -51,6 +52,8 @@ class Way:
     cache: bool = False
     """Whether executions that are known are not made again."""
     sandbox: Literal["docker", "process"] = "docker"
+    skip_checks: bool = False
+    """Whether the machine is not tried out before anything runs."""
 
     @property
     def device(self) -> Device:
@@ -80,6 +83,7 @@ def read_way(
     repeats: int = 1,
     cache: bool = False,
     sandbox: Literal["docker", "process"] = "docker",
+    skip_checks: bool = False,
 ) -> Way:
     """Return what the options of these names say.
 
@@ -118,6 +122,7 @@ def read_way(
         repeats=repeats,
         cache=cache,
         sandbox=sandbox,
+        skip_checks=skip_checks,
     )
 
 
@@ -165,7 +170,7 @@ def open_place(way: Way, console: Console) -> Iterator[Place]:
                         waiting=lambda reason: console.print(f"[yellow]workers:[/] {shown(reason)}", soft_wrap=True),
                     )
                 )
-            workers = allot(way.workers, way.settings.limits, own, oversubscribe=way.oversubscribe)
+            workers = allot(way.workers, way.settings.limits, own, machine=capacity, oversubscribe=way.oversubscribe)
             if workers.note:
                 console.print(f"[yellow]workers:[/] {shown(workers.note)}", soft_wrap=True)
             yield Place(sandbox, capacity, workers)
@@ -207,6 +212,13 @@ class Executed:
     parts: Sequence[Mapping[str, Any]]
     """What `run.json` tells of each time the run was begun or gone on with, oldest first."""
 
+    @property
+    def checks_skipped(self) -> bool:
+        """Whether any of it was executed on a machine that was not tried out before."""
+        from ml_bench_metric.store import checks_skipped
+
+        return checks_skipped(self.parts)
+
 
 @contextmanager
 def executed(
@@ -218,6 +230,7 @@ def executed(
     way: Way,
     console: Console,
     rule: Rule | None = None,
+    validations: Mapping[str, ImageValidation] | None = None,
 ) -> Iterator[Executed]:
     """Execute the candidates that have no result yet, and give what became of it while the run's folder is open.
 
@@ -230,9 +243,10 @@ def executed(
         way: how.
         console: what is said on the way goes there.
         rule: of the running score; None for none.
+        validations: digest of an image -> what is known of it: tasks whose reference takes long come first.
 
     Raises:
-        SandboxError: no task has an image, or the engine does not give a GPU to containers.
+        SandboxError: no task has an image, the engine does not give a GPU to containers, or the machine is broken.
         RunError: the folder of the run cannot be used.
     """
     from ml_bench_metric import judge
@@ -242,6 +256,7 @@ def executed(
     from ml_bench_metric.sandbox.gpus import try_out
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import read_run
+    from ml_bench_metric.validation import expected_seconds
 
     images.require_one()
     for reason in images.reasons:
@@ -258,8 +273,10 @@ def executed(
             way.settings,
             folder,
             repeats=way.repeats,
-            cache=ExecutionCache() if way.cache else None,
+            # What a machine has executed that nobody has tried out is for this run alone.
+            cache=ExecutionCache() if way.cache and not way.skip_checks else None,
             digests=images.digests,
+            seconds=expected_seconds(tasks, images.digests, way.settings, validations or {}),
         )
         todo = judgement.todo(retry_errors=way.retry_errors)
         total = way.repeats * sum(len(prediction.candidates) for prediction in predictions.items.values())
@@ -272,6 +289,9 @@ def executed(
             # An engine that gives no GPU would fail every candidate, one after the other.
             serving = next(iter(images.by_task.values()))
             try_out(place.sandbox, serving.digest, serving.user, way.settings.limits, place.workers.slots[0])
+        checks = _try_out(judgement, todo, place, images, way, console) if todo else None
+        if folder is not None and checks:
+            folder.tell(checks=checks)
         stop = Stop()
         broken: SandboxError | None = None
         try:
@@ -291,8 +311,32 @@ def executed(
         except SandboxError as error:
             broken = error
         known = total - len(judgement.todo()) if broken or stop.finish else total
-        parts = read_run(folder.path)["parts"] if folder is not None else [about]
+        parts = read_run(folder.path)["parts"] if folder is not None else [{**about, "checks": checks}]
         yield Executed(judgement, total, known, stop.finish, broken, parts)
+
+
+def _try_out(
+    judgement: Judgement, todo: Sequence[Candidate], place: Place, images: Images, way: Way, console: Console
+) -> Literal["passed", "skipped"] | None:
+    """Try out the machine, say what is not as it should be, and return what is to be told of that.
+
+    None where no candidate will be executed.
+
+    Raises:
+        SandboxError: the machine is broken, or the engine does not answer.
+    """
+    from ml_bench_metric.doctor import require_healthy
+
+    if way.skip_checks:
+        console.print("[yellow]checks skipped:[/] nobody has looked whether this machine is fit for verdicts")
+        return "skipped"
+    findings = judgement.try_out(todo, place.sandbox, images, place.workers)
+    for finding in findings:
+        if finding.state == "warning":
+            said = f"{finding.name}: {finding.detail}; {finding.remedy}"
+            console.print(f"[yellow]warning:[/] {shown(said)}", soft_wrap=True)
+    require_healthy(findings, "--skip-checks")
+    return "passed" if findings else None
 
 
 def assets_of(images: Images) -> Callable[[Task], Assets]:

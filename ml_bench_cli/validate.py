@@ -29,6 +29,7 @@ from ml_bench_cli.options import (
     RetryErrors,
     Revision,
     SandboxOption,
+    SkipChecks,
     Split,
     Tasks,
     Workers,
@@ -65,6 +66,7 @@ def validate(
     assets: AssetsOption = "auto",
     retry_errors: RetryErrors = False,
     restart: Restart = False,
+    skip_checks: SkipChecks = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON instead of the tables.")] = False,
 ) -> None:
@@ -92,6 +94,7 @@ def validate(
         limit_processes=limit_processes,
         gpus=gpus,
         sandbox=sandbox,
+        skip_checks=skip_checks,
         image=image,
         assets=assets,
         out=out,
@@ -111,9 +114,9 @@ def validate(
         issues = known_issues(tasks, extract=extract, assets_of=assets_of(images), device=way.device)
         store = ValidationStore()
         # Now: a file that cannot be read must not be found out about when all has been executed.
-        store.of_images(images.digests.values())
+        known = store.of_images(images.digests.values())
         candidates = candidates_of((task for task in tasks.tasks if task.task_id in images.by_task), repeat)
-        with executed("validation", candidates, tasks, images, place, way, console) as ended:
+        with executed("validation", candidates, tasks, images, place, way, console, validations=known) as ended:
             found = findings(ended.judgement.results(), candidates, tasks)
         made = Made(
             settings=way.settings,
@@ -123,6 +126,7 @@ def validate(
             engine=place.capacity.description,
             load=max((part["load_before"] for part in ended.parts if part["load_before"] is not None), default=None),
             cpus_are_shared=any(part["cpus_are_shared"] for part in ended.parts),
+            checks_skipped=ended.checks_skipped,
             date=ended.parts[0]["started"],
         )
         store.add(found, images.by_task, made)

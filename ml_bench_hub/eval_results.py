@@ -241,6 +241,8 @@ def _notes(about: Mapping[str, Any], summary: Summary, score: PassAtK) -> str:
     parts.append(f"extraction {settings.get('extract', 'unknown')}")
     if any(part.get("cpus_are_shared") for part in _parts(about)):
         parts.append("candidates shared CPUs")
+    if summary.checks_skipped:
+        parts.append("run on a machine that was not tried out before (--skip-checks)")
     executed = sum(overall.assets.values())
     parts += [
         f"{how} in {overall.assets[kind]} of {executed} executions: not comparable with others"

@@ -15,6 +15,7 @@ import ml_bench_dataset
 from ml_bench_metric import judge
 from ml_bench_metric.checks import Rule
 from ml_bench_metric.claims import claimed
+from ml_bench_metric.doctor import Finding, require_healthy
 from ml_bench_metric.evaluation import Settings
 from ml_bench_metric.execution_cache import ExecutionCache
 from ml_bench_metric.pass_at_k import Estimator, checked_ks
@@ -24,7 +25,7 @@ from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.summary import Group, Summary
 from ml_bench_metric.tasks import Task, TaskSet, load_tasks, usable_task
-from ml_bench_metric.validation import ValidationStore, with_executed_ceiling
+from ml_bench_metric.validation import ValidationStore, expected_seconds, with_executed_ceiling
 from ml_bench_metric.verdicts import verdict
 from ml_bench_metric.workers import allot
 
@@ -78,6 +79,7 @@ def compute(
     image: str | None = None,
     tasks: str | None = None,
     split: str = "L",
+    skip_checks: bool = False,
 ) -> dict[str, Any]:
     """Execute candidates and return Pass@k, as the `evaluate` module documents it.
 
@@ -93,10 +95,11 @@ def compute(
         image: runs everything; None for the images that `ml-bench images build` made.
         tasks: where `task_id`s are looked up, see `load_tasks`.
         split: in which split.
+        skip_checks: whether the machine is not tried out before; then nothing is taken from the cache or stored there.
 
     Raises:
         ValueError: an argument, a row or a stored validation cannot be used; nothing was executed.
-        SandboxError: no engine answers, or no image is there for any task.
+        SandboxError: no engine answers, no image is there for any task, or the machine is broken.
     """
     ks = checked_ks(k)
     if rule not in RULES:
@@ -119,19 +122,32 @@ def compute(
         },
         problems=[],
     )
-    judgement = judge.Judgement(found, chosen, settings, cache=ExecutionCache())
+    judgement = judge.Judgement(found, chosen, settings, cache=None if skip_checks else ExecutionCache())
     with DockerSandbox() as sandbox:
         docker_engine.sweep(sandbox.client)
         images = judge.find_images(sandbox, [task for task in chosen.tasks if task.task_id in found.items], image)
         images.require_one()
         validations = ValidationStore().of_images(images.digests.values())
-        with claimed(sandbox.capacity(), settings.limits, num_workers, waiting=_log.warning) as own:
-            workers = allot(num_workers, settings.limits, own)
-            for _ in judgement.execute(judgement.todo(), sandbox, images, workers):
+        judgement.seconds = expected_seconds(chosen, images.digests, settings, validations)
+        machine = sandbox.capacity()
+        with claimed(machine, settings.limits, num_workers, waiting=_log.warning) as own:
+            workers = allot(num_workers, settings.limits, own, machine=machine)
+            todo = judgement.todo()
+            if not skip_checks:
+                _require_fit(judgement.try_out(todo, sandbox, images, workers))
+            for _ in judgement.execute(todo, sandbox, images, workers):
                 pass
     summary = judgement.summary(ks=ks, rule=rule, estimator=estimator)
     summary = with_executed_ceiling(summary, chosen, images.digests, settings, validations)
+    summary = summary.model_copy(update={"checks_skipped": skip_checks})
     return _as_dict(summary, judgement.results())
+
+
+def _require_fit(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        if finding.state == "warning":
+            _log.warning("%s: %s; %s", finding.name, finding.detail, finding.remedy)
+    require_healthy(findings, "skip_checks=True")
 
 
 def _settings(extract: Literal["auto", "none"], timeout: float | None) -> Settings:
@@ -196,6 +212,7 @@ def _as_dict(summary: Summary, results: Iterable[Result]) -> dict[str, Any]:
         "executed_ceiling": (
             summary.executed_ceiling[summary.rule].model_dump() if summary.executed_ceiling is not None else None
         ),
+        "checks_skipped": summary.checks_skipped,
         "missing": list(summary.missing),
         "repositories": {name: _numbers(summary, group) for name, group in summary.repositories.items()},
         "types": {name: _numbers(summary, group) for name, group in summary.types.items()},

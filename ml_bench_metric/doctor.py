@@ -6,17 +6,18 @@ A limit that is asked for and not enforced looks like one that is, until a candi
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.evaluation import Candidate, Evaluation, Settings
+from ml_bench_metric.printable import printable
 from ml_bench_metric.results import RULES
 from ml_bench_metric.sandbox.execution import Execution
 from ml_bench_metric.sandbox.limits import GIB, MIB, Limits
-from ml_bench_metric.sandbox.protocol import ANY_SLOT, Job, Sandbox, SandboxError
+from ml_bench_metric.sandbox.protocol import ANY_SLOT, Job, Sandbox, SandboxError, Slot
 from ml_bench_metric.tasks import load_tasks
 from ml_bench_metric.verdicts import verdict
 from ml_bench_metric.workers import Workers
@@ -52,6 +53,10 @@ class Patient:
     """That the image serves."""
     info: dict[str, Any]
     """What the engine says of itself; empty for a sandbox without an engine."""
+    job: Job | None = None
+    """Of a candidate: the quick trials run as it would, in its folder, as its user and with its limits."""
+    slot: Slot = ANY_SLOT
+    """What the trials own."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ def quick(patient: Patient) -> Iterator[Finding]:
     """Yield what is found in about a second: the engine's facts, and whether a program runs and is measured."""
     yield from _facts(patient)
     for trial in QUICK:
-        yield _tried(trial, patient)
+        yield _tried(trial, patient, patient.job)
 
 
 def full(patient: Patient) -> Iterator[Finding]:
@@ -214,6 +219,26 @@ def full(patient: Patient) -> Iterator[Finding]:
     for trial in FULL:
         yield _tried(trial, patient)
     yield _judged(patient)
+
+
+def require_healthy(findings: Iterable[Finding], way_round: str) -> None:
+    """Look whether anything found forbids to score.
+
+    Args:
+        findings: all of them.
+        way_round: what a person writes to score all the same.
+
+    Raises:
+        SandboxError: there is a fault; the message lists each with what to do about it.
+    """
+    faults = [finding for finding in findings if finding.state == "fault"]
+    if faults:
+        lines = (f"  {one.name}: {printable(one.detail)}\n    {printable(one.remedy)}" for one in faults)
+        raise SandboxError(
+            "nothing is scored on this machine as it is, since verdicts could not be trusted:\n"
+            + "\n".join(lines)
+            + f"\n{way_round} scores all the same, and the scores say so"
+        )
 
 
 def _judged(patient: Patient) -> Finding:
@@ -250,12 +275,12 @@ def _facts(patient: Patient) -> Iterator[Finding]:
             f"{driver}: making a container may be slow",
             "let the engine use overlay2 (its folder must not lie on another overlay)",
         )
-    memory = capacity.memory_bytes
-    if memory < Limits().memory_bytes:
+    memory, wanted = capacity.memory_bytes, (patient.job.limits if patient.job else Limits()).memory_bytes
+    if memory < wanted:
         yield Finding(
             "memory",
             "warning",
-            f"{memory / GIB:.1f} GiB, less than the {Limits().memory_bytes / GIB:.0f} GiB that a candidate may use",
+            f"{memory / GIB:.1f} GiB, less than the {wanted / GIB:.0f} GiB that a candidate may use",
             "give --limit-memory, and say so with the scores",
         )
     else:
@@ -272,12 +297,16 @@ def _facts(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _tried(trial: _Trial, patient: Patient) -> Finding:
-    job = Job(
-        program=trial.program, language="bash", image=patient.image, working_folder="/workspace", limits=trial.limits
-    )
+def _tried(trial: _Trial, patient: Patient, like: Job | None = None) -> Finding:
+    """Return what became of a trial; `like` is whose image, folder, user and limits it has."""
+    if like is None:
+        like, limits = Job("", "bash", patient.image, "/workspace", trial.limits), trial.limits
+    else:
+        limits = like.limits.model_copy(update={"seconds": trial.limits.seconds})
+    # Without what the task's image has for /tmp: that can be large.
+    job = replace(like, program=trial.program, language="bash", limits=limits, tmp_folder="")
     try:
-        found = patient.sandbox.prepare(job, ANY_SLOT).run()
+        found = patient.sandbox.prepare(job, patient.slot).run()
     except SandboxError as error:
         return Finding(trial.name, "fault", str(error), trial.remedy)
     if found.outcome == "environment_error":

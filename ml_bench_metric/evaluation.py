@@ -78,6 +78,20 @@ def candidates(predictions: Predictions, tasks: TaskSet, repeats: int = 1) -> It
                 yield Candidate(task, index, text, repeat)
 
 
+def job_of(program: str, task: Task, image: TaskImage, settings: Settings) -> Job:
+    """Return what is executed of a candidate whose program is known."""
+    return Job(
+        program=program,
+        language=task.language,
+        image=image.digest,
+        working_folder=image.root + task.working_folder.removeprefix(WORKSPACE),
+        limits=settings.limits_for(task),
+        variables={**image.variables, **task.variables},
+        user=image.user,
+        tmp_folder=f"{TMP_ASSETS}/{task.task_id}",
+    )
+
+
 class Stop:
     """How a run is asked to end early. Safe to use from a signal handler."""
 
@@ -185,6 +199,24 @@ class Evaluation:
                 while working:
                     working -= done.get() is None
 
+    def first_job(self, todo: Iterable[Candidate]) -> Job | None:
+        """Return what is executed first of some candidates; None where nothing is.
+
+        Nothing is executed of an answer without a program, of a task without an image, and of what is known.
+        """
+        for candidate in todo:
+            program = extract(candidate.text, candidate.task.language, self._settings.extract).program
+            if program is None:
+                continue
+            try:
+                job = job_of(program, candidate.task, self._image_of(candidate.task), self._settings)
+            except SandboxError:
+                continue
+            key = execution_key(job, self._sandbox.kind, repeat=candidate.repeat)
+            if self._cache is None or self._cache.get(key) is None:
+                return job
+        return None
+
     def _work(self, slot: Slot, feed: _Feed, pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
         """Run candidates one after the other; the next one's sandbox is made while one runs."""
         upcoming: Future[_Planned] | None = None
@@ -230,20 +262,14 @@ class Evaluation:
         except SandboxError as error:
             planned.error, planned.error_stays = str(error), True
             return
-        job = Job(
-            program=program,
-            language=task.language,
-            image=image.digest,
-            working_folder=image.root + task.working_folder.removeprefix(WORKSPACE),
-            limits=self._settings.limits_for(task),
-            variables={**image.variables, **task.variables},
-            user=image.user,
-            tmp_folder=f"{TMP_ASSETS}/{task.task_id}",
-        )
+        job = job_of(program, task, image, self._settings)
         if self._cache is not None and not planned.key:
             planned.key = execution_key(job, self._sandbox.kind, repeat=planned.candidate.repeat)
+            # In this order: who looked first, and found nothing, could come when the execution has just ended.
+            if self._in_flight.waits(planned):
+                return
             planned.known = self._cache.get(planned.key)
-            if planned.known is not None or self._in_flight.waits(planned):
+            if planned.known is not None:
                 return
         try:
             with self._watchdog.watch(f"making a container for {task.task_id}", _PREPARE_PATIENCE):
@@ -382,7 +408,7 @@ class _InFlight:
     def end(self, planned: _Planned) -> list[_Planned]:
         """Take an execution off, and return the candidates that have waited for it."""
         with self._lock:
-            return self._waiting.pop(planned.key, []) if planned.known is None else []
+            return self._waiting.pop(planned.key, [])
 
 
 _Done = queue.Queue[Result | BaseException | None]

@@ -10,7 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 from ml_bench_metric.checks import Checks, Rule, check
+from ml_bench_metric.doctor import Finding, Patient, quick
 from ml_bench_metric.environments import ready_made
+from ml_bench_metric.environments.engine_calls import told
 from ml_bench_metric.environments.images import AssetsWanted, TaskImage, list_images, serving_images
 from ml_bench_metric.environments.recipe import Device
 from ml_bench_metric.environments.registry import EnvironmentUnknown, recipe_for
@@ -251,6 +253,29 @@ class Judgement:
         task = candidate.task
         return self.seconds.get(task.task_id, self.settings.limits_for(task).seconds)
 
+    def _in_order(self, todo: Sequence[Candidate]) -> list[Candidate]:
+        return sorted(todo, key=lambda candidate: -self._expected_seconds(candidate))
+
+    def try_out(
+        self, todo: Sequence[Candidate], sandbox: Sandbox, images: Images, workers: Workers
+    ) -> tuple[Finding, ...]:
+        """Return what the quick part of the doctor finds where the first of some candidates will run.
+
+        It takes about a second. Nothing is tried and found where none of them will be executed.
+
+        Raises:
+            SandboxError: the engine does not answer.
+        """
+        evaluation = Evaluation(sandbox, self.settings, images.of, workers, cache=self.cache)
+        job = evaluation.first_job(self._in_order(todo))
+        if job is None:
+            return ()
+        info: dict[str, Any] = {}
+        if isinstance(sandbox, DockerSandbox):
+            with told("asking about the engine"):
+                info = dict(sandbox.client.info())
+        return tuple(quick(Patient(sandbox, job.image, (), info, job, workers.slots[0])))
+
     def execute(
         self,
         todo: Sequence[Candidate],
@@ -268,7 +293,7 @@ class Judgement:
             SandboxError: the engine does not answer any more; what was yielded is stored.
         """
         evaluation = Evaluation(sandbox, self.settings, images.of, workers, stop=stop, cache=self.cache, report=report)
-        for result in evaluation.run(sorted(todo, key=lambda candidate: -self._expected_seconds(candidate))):
+        for result in evaluation.run(self._in_order(todo)):
             if self.folder is not None:
                 self.folder.append(result)
             else:

@@ -34,16 +34,19 @@ Args:
     image: a Docker image that runs everything; by default those that `ml-bench images build` made.
     tasks: where a `task_id` is looked up: `sample`, a folder, a file or a Hub data set; by default upstream's.
     split: in which split of it.
+    skip_checks: score though nobody has looked whether this machine is fit for it: by default two small programs are
+        tried out first, which takes a second, and a machine that loses their exit status or CPU time is refused.
 Returns:
     dict: `pass@<k>` (float, 0 to 1) for each k that is defined; `intervals` (95 % bootstrap over tasks) and `bounds`
     (all candidates that the sandbox failed count as failed, or as passed); `tasks`, `candidates` (n), `passed` (c),
     `missing_predictions`, `environment_errors`; `ceiling` (share of references that pass the static checks);
     `executed_ceiling` (`passed`, `flaky`, `tasks`, `not_validated`, `share` of the references that were executed in
     these images with these limits; None where nothing is known); `assets` (executions by the weights and data of their
-    image);
+    image); `checks_skipped` (as it was given);
     `repositories` and `types` with the same numbers each; `details` (`task_id` -> a dict per candidate).
 Raises:
     ValueError: an argument or a row cannot be used; it is named, and nothing was executed.
+    RuntimeError: no engine answers, no image is there, or this machine is not fit; the message says what to do.
 Examples:
     Two tasks of the sample (`ml-bench images build sample`), two candidates each:
 
@@ -127,6 +130,7 @@ class MLBench(evaluate.Metric):
         image: str | None = None,
         tasks: str | None = None,
         split: str = "L",
+        skip_checks: bool = False,
     ) -> dict[str, Any]:
         result: dict[str, Any] = _judge().compute(
             predictions,
@@ -140,6 +144,7 @@ class MLBench(evaluate.Metric):
             image=image,
             tasks=tasks,
             split=split,
+            skip_checks=skip_checks,
         )
         return result
 

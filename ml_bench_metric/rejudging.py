@@ -13,7 +13,7 @@ from ml_bench_metric.evaluation import Settings
 from ml_bench_metric.judge import reference_checks
 from ml_bench_metric.pass_at_k import Estimator
 from ml_bench_metric.results import RULES, Result
-from ml_bench_metric.store import RUN_FILE, RunError, read_results, read_run
+from ml_bench_metric.store import RUN_FILE, RunError, checks_skipped, read_results, read_run
 from ml_bench_metric.summary import Summary, summarise
 from ml_bench_metric.tasks import TaskSet
 
@@ -35,6 +35,8 @@ class Told:
     repeats: int
     """How often each was executed."""
     settings: Settings
+    checks_skipped: bool
+    """Whether any of it was executed on a machine that was not tried out before."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def told_by(run: Path) -> Told:
             candidates={str(task_id): tuple(digests) for task_id, digests in facts["candidates"].items()},
             repeats=int(facts["repeats"]),
             settings=Settings.model_validate(identity["settings"]),
+            checks_skipped=checks_skipped(facts["parts"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(
@@ -120,6 +123,7 @@ def rejudge(run: Path, told: Told, tasks: TaskSet, *, ks: Sequence[int], rule: R
         estimator=estimator,
         reference_checks=reference_checks(tasks, told.settings.extract),
     )
+    summary = summary.model_copy(update={"checks_skipped": told.checks_skipped})
     return Rejudged(summary, changed=counts["changed"], kept=counts["kept"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -59,6 +59,7 @@ class RunFolder:
             RunError: the folder cannot be made or written, is in use, is no run's folder or holds another run.
         """
         self.path = path
+        self._facts: dict[str, Any] = {}
         # JSON has fewer types than Python: what is compared is what would be read back.
         self._identity = json.loads(json.dumps(identity))
         try:
@@ -76,16 +77,25 @@ class RunFolder:
         try:
             stored = self._stored_run()
             # First, and with what only earlier parts knew: results without their identity could be of anything.
-            facts = {
+            self._facts = {
                 "identity": {**stored["identity"], **self._identity},
                 **about,
                 "parts": [*stored["parts"], {name: about[name] for name in _OF_A_PART if name in about}],
             }
-            _write(path / RUN_FILE, json.dumps(facts, indent=2))
+            self._write_facts()
             self._results = self._open_results()
         except BaseException:
             self._lock.close()
             raise
+
+    def tell(self, **facts: Any) -> None:
+        """Add to what `run.json` tells of this part of the run what became known only now.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        self._facts["parts"][-1].update(facts)
+        self._write_facts()
 
     def append(self, result: Result) -> None:
         """Store a result; it is in the file, as far as this process is concerned, when this returns.
@@ -145,6 +155,9 @@ class RunFolder:
             if error is None:
                 raise
 
+    def _write_facts(self) -> None:
+        _write(self.path / RUN_FILE, json.dumps(self._facts, indent=2))
+
     def _stored_run(self) -> dict[str, Any]:
         """Return what `run.json` says, which is of the same run; an empty identity and no parts where it is new."""
         if not (self.path / RUN_FILE).exists():
@@ -177,6 +190,11 @@ class RunFolder:
             return path.open("a", encoding="utf-8", newline="\n")
         except OSError as error:
             _refuse(path, error)
+
+
+def checks_skipped(parts: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether candidates were executed on a machine that was not tried out before, in any part of a run."""
+    return any(part.get("checks") == "skipped" for part in parts)
 
 
 def write_summary(folder: Path, summary: Summary) -> None:

@@ -176,6 +176,8 @@ class Summary(JsonRecord):
     """None where the references' checks were not given."""
     executed_ceiling: dict[Rule, ExecutedCeiling] | None = None
     """None where no image of the run has a validation with the run's settings; `validation` adds it."""
+    checks_skipped: bool = False
+    """Whether any candidate was executed on a machine that was not tried out before, because somebody wanted that."""
     missing: tuple[str, ...]
     """`task_id` of every task without a prediction."""
     environment_errors: dict[str, int]

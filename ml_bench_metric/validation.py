@@ -85,6 +85,8 @@ class Made(Record):
     where it is not known."""
     cpus_are_shared: bool
     """Whether candidates shared CPUs in any part: then what is still running at the limit depends on the others."""
+    checks_skipped: bool = False
+    """Whether any of it was executed on a machine that was not tried out before."""
     date: str
     """When it began, ISO 8601 with its offset from UTC."""
 
@@ -332,16 +334,39 @@ def with_executed_ceiling(
         settings: of the run.
         validations: digest of an image -> what is known of it.
     """
-    found = []
-    for task in tasks.tasks:
-        of_image = validations.get(digests.get(task.task_id, ""))
-        validation = of_image.of(task, settings) if of_image else None
-        if validation is not None:
-            found.append(validation)
+    found = list(_found(tasks, digests, settings, validations).values())
     if not found:
         return summary.model_copy(update={"executed_ceiling": None})
     ceiling = {rule: _ceiling(found, rule, len(tasks.tasks)) for rule in RULES}
     return summary.model_copy(update={"executed_ceiling": ceiling})
+
+
+def expected_seconds(
+    tasks: TaskSet, digests: Mapping[str, str], settings: Settings, validations: Mapping[str, ImageValidation]
+) -> dict[str, float]:
+    """Return `task_id` -> how long its reference ran in the images of a run, median, where that is known.
+
+    Args:
+        tasks: of the run.
+        digests: `task_id` -> digest of its image, where it has one.
+        settings: of the run.
+        validations: digest of an image -> what is known of it.
+    """
+    found = _found(tasks, digests, settings, validations)
+    return {task_id: validation.seconds for task_id, validation in found.items()}
+
+
+def _found(
+    tasks: TaskSet, digests: Mapping[str, str], settings: Settings, validations: Mapping[str, ImageValidation]
+) -> dict[str, TaskValidation]:
+    """Return `task_id` -> what was found of it in its image, with these settings and its text of now."""
+    found = {}
+    for task in tasks.tasks:
+        of_image = validations.get(digests.get(task.task_id, ""))
+        validation = of_image.of(task, settings) if of_image else None
+        if validation is not None:
+            found[task.task_id] = validation
+    return found
 
 
 def _ceiling(found: list[TaskValidation], rule: Rule, tasks: int) -> ExecutedCeiling:

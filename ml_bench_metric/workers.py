@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ml_bench_metric.sandbox.gpus import counted, shortage
@@ -22,7 +23,14 @@ class Workers:
     """What a person should know of it, one line; empty where there is nothing to say."""
 
 
-def allot(wanted: int | None, limits: Limits, capacity: Capacity, *, oversubscribe: bool = False) -> Workers:
+def allot(
+    wanted: int | None,
+    limits: Limits,
+    capacity: Capacity,
+    *,
+    machine: Capacity | None = None,
+    oversubscribe: bool = False,
+) -> Workers:
     """Return the workers for a machine.
 
     A candidate's verdict must not depend on what runs beside it, so every candidate owns `limits.cpus` CPUs and
@@ -33,7 +41,8 @@ def allot(wanted: int | None, limits: Limits, capacity: Capacity, *, oversubscri
     Args:
         wanted: how many at a time; None for as many as fit.
         limits: of one candidate.
-        capacity: what the machine has.
+        capacity: what there is for these workers.
+        machine: all that the machine has, where other evaluations may own a part of it; None: `capacity` is all.
         oversubscribe: take `wanted` (by default one per CPU) as it is.
 
     Raises:
@@ -49,13 +58,7 @@ def allot(wanted: int | None, limits: Limits, capacity: Capacity, *, oversubscri
         shared = f"{len(capacity.cpus)} CPUs" + (f" and {counted(len(capacity.gpus))}" if limits.gpus else "")
         slots = tuple(Slot(gpus=_in_turn(capacity.gpus, number, limits.gpus)) for number in range(count))
         return Workers(slots, note=f"{count} workers share {shared}, as asked")
-    fitting = {
-        "CPUs": len(capacity.cpus) // limits.cpus,
-        "memory": capacity.memory_bytes // limits.memory_bytes,
-        **({"GPUs": len(capacity.gpus) // limits.gpus} if limits.gpus else {}),
-    }
-    scarce = min(fitting, key=lambda name: fitting[name])
-    fit = max(1, fitting[scarce])
+    fit = max(1, min(_fitting(limits, capacity).values()))
     count = min(wanted or fit, fit)
     slots = tuple(
         Slot(
@@ -64,29 +67,48 @@ def allot(wanted: int | None, limits: Limits, capacity: Capacity, *, oversubscri
         )
         for number in range(count)
     )
-    reasons = []
+    return Workers(slots, note="; ".join(_reasons(wanted, count, limits, machine or capacity)))
+
+
+def _fitting(limits: Limits, capacity: Capacity) -> dict[str, int]:
+    """Return for how many candidates at a time there is enough of each thing."""
+    return {
+        "CPUs": len(capacity.cpus) // limits.cpus,
+        "memory": capacity.memory_bytes // limits.memory_bytes,
+        **({"GPUs": len(capacity.gpus) // limits.gpus} if limits.gpus else {}),
+    }
+
+
+def _reasons(wanted: int | None, count: int, limits: Limits, machine: Capacity) -> Iterator[str]:
+    """Yield why there are `count` workers, as far as that may surprise, and what else is to be known of the machine."""
+    fitting = _fitting(limits, machine)
+    scarce = min(fitting, key=lambda name: fitting[name])
+    room = max(1, fitting[scarce])
+    each = f"{limits.memory_bytes / GIB:.1f} GiB"
     if fitting["CPUs"] < 1:
-        reasons.append(f"the machine has {len(capacity.cpus)} CPUs, fewer than the {limits.cpus} of the limit")
+        yield f"the machine has {len(machine.cpus)} CPUs, fewer than the {limits.cpus} of the limit"
     if fitting["memory"] < 1:
-        reasons.append(
-            f"the machine has {capacity.memory_bytes / GIB:.1f} GiB of memory, less than the "
-            f"{limits.memory_bytes / GIB:.1f} GiB of the limit"
-        )
+        yield f"the machine has {machine.memory_bytes / GIB:.1f} GiB of memory, less than the {each} of the limit"
     if wanted is not None and wanted > count:
-        reasons.append(
-            f"{count} of the {wanted} workers asked for, since more would share {scarce}; --oversubscribe allows that"
+        cause = "other evaluations own the rest" if count < room else f"more would share {scarce}"
+        yield f"{count} of the {wanted} workers asked for, since {cause}; --oversubscribe allows that"
+    elif count < min(wanted or room, room):
+        yield f"{count} at a time, since other evaluations own the rest of what there is for {room}"
+    elif wanted is None and scarce == "memory" and fitting["memory"] >= 1 and not limits.gpus:
+        yield (
+            f"{count} at a time, since each may use {each} of memory, and there are CPUs for {fitting['CPUs']}; "
+            "--limit-memory gives each less"
         )
     if limits.gpus and fitting[scarce] >= 1:
-        reasons.append(
-            f"each candidate owns {counted(limits.gpus)} of the engine's {len(capacity.gpus)}; the machine has "
-            f"{scarce} for {fit} at a time"
+        yield (
+            f"each candidate owns {counted(limits.gpus)} of the engine's {len(machine.gpus)}; the machine has "
+            f"{scarce} for {room} at a time"
         )
-    if capacity.load is not None and capacity.load >= _BUSY_SHARE * len(capacity.cpus):
-        reasons.append(
-            f"the machine is busy with other work (load {capacity.load:.1f} on {len(capacity.cpus)} CPUs): candidates "
+    if machine.load is not None and machine.load >= _BUSY_SHARE * len(machine.cpus):
+        yield (
+            f"the machine is busy with other work (load {machine.load:.1f} on {len(machine.cpus)} CPUs): candidates "
             "will be slower, and more of them still running at the limit"
         )
-    return Workers(slots=slots, note="; ".join(reasons))
 
 
 def _in_turn(gpus: tuple[str, ...], number: int, each: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from ml_bench_metric.doctor import QUICK
 from ml_bench_metric.sandbox.execution import Execution, Output, Times
 from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot
 
@@ -22,13 +23,25 @@ def by_program(job: Job) -> Execution:
     return Execution(outcome="exited", status=0, stdout=Output(head=job.program, bytes=len(job.program)), image=DIGEST)
 
 
+def by_trial(job: Job) -> Execution:
+    """What happens to the programs that try out a machine: what must."""
+    if job.program.startswith("exit "):
+        return by_program(job)
+    return Execution(outcome="exited", status=0, cpu_seconds=0.2, peak_memory_bytes=10**6, image=DIGEST)
+
+
+_TRIALS = {trial.program for trial in QUICK}
+
+
 class FakeSandbox:
-    """Runs nothing; counts what was prepared, run and discarded."""
+    """Runs nothing; counts what was prepared, run and discarded. What tries it out is counted apart."""
 
     kind = "fake"
 
     def __init__(self, behave: Callable[[Job], Execution] = by_program, seconds: float = 0.0) -> None:
         self.behave, self.seconds = behave, seconds
+        self.behave_tried: Callable[[Job], Execution] = by_trial
+        self.trials: list[tuple[Job, Slot]] = []
         self.prepared: list[Job] = []
         self.run: list[Job] = []
         self.open = 0
@@ -49,13 +62,17 @@ class FakeSandbox:
         return Capacity(cpus=(0, 1), memory_bytes=2**40, description="fake", gpus=self.gpus)
 
     def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> FakePrepared:
+        trial = job.program in _TRIALS and not job.tmp_folder
         with self._lock:
-            self.prepared.append(job)
-            self.slots.append(slot)
+            if trial:
+                self.trials.append((job, slot))
+            else:
+                self.prepared.append(job)
+                self.slots.append(slot)
             if self.refuse(job):
                 raise SandboxError("no container could be made")
             self.open += 1
-        return FakePrepared(self, job)
+        return FakePrepared(self, job, trial=trial)
 
     def close(self) -> None:
         pass
@@ -72,12 +89,15 @@ class FakeSandbox:
 class FakePrepared:
     """A sandbox of one job: used once, either way."""
 
-    def __init__(self, sandbox: FakeSandbox, job: Job) -> None:
-        self._sandbox, self._job = sandbox, job
+    def __init__(self, sandbox: FakeSandbox, job: Job, *, trial: bool = False) -> None:
+        self._sandbox, self._job, self._trial = sandbox, job, trial
         self._gone = threading.Event()
 
     def run(self) -> Execution:
         sandbox = self._sandbox
+        if self._trial:
+            self.discard()
+            return sandbox.behave_tried(self._job)
         with sandbox._lock:
             sandbox.run.append(self._job)
             sandbox._running += 1

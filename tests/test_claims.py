@@ -45,6 +45,24 @@ def test_the_memory_that_is_promised_to_others_is_not_promised_again(tmp_path: P
         assert len(second.cpus) == 1
 
 
+def test_free_cpus_are_of_no_use_to_the_next_one_where_memory_is_owned(tmp_path: Path) -> None:
+    big = Limits(memory_bytes=8 * GIB)
+    with claimed(machine(8, 25), big, None, folder=tmp_path) as first:
+        assert len(first.cpus) == 3
+        assert claims._claim(tmp_path, machine(8, 25), big, None) is None
+        with claimed(machine(8, 25), SMALL, None, folder=tmp_path) as second:
+            assert len(second.cpus) == 1 and second.memory_bytes == GIB
+
+
+def test_a_gpu_that_is_owned_is_waited_for_though_cpus_are_free(tmp_path: Path) -> None:
+    limits, one = Limits(memory_bytes=GIB, gpus=1), machine(gpus=("a",))
+    with claimed(one, limits, None, folder=tmp_path) as first:
+        assert (first.gpus, len(first.cpus)) == (("a",), 1)
+        assert claims._claim(tmp_path, one, limits, None) is None
+        with claimed(one, SMALL, None, folder=tmp_path) as second:
+            assert (second.gpus, len(second.cpus)) == ((), 3)
+
+
 def test_gpus_are_owned_too(tmp_path: Path) -> None:
     limits = Limits(memory_bytes=GIB, gpus=1)
     with (

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +21,16 @@ from ml_bench_cli.main import main
 from ml_bench_cli.progress import EvaluationProgress
 from ml_bench_metric import judge
 from ml_bench_metric.environments.images import TaskImage
+from ml_bench_metric.execution_cache import FOLDER_VARIABLE, ExecutionCache
 from ml_bench_metric.sandbox import docker_engine, docker_sandbox
 from ml_bench_metric.sandbox.docker_engine import list_containers
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
-from ml_bench_metric.sandbox.execution import Execution
+from ml_bench_metric.sandbox.execution import Execution, Times
 from ml_bench_metric.sandbox.protocol import Job, Slot
 from ml_bench_metric.store import read_results, read_run
+from ml_bench_metric.summary import Summary
 from ml_bench_metric.tasks import load_tasks
-from tests.fakes import DIGEST, FakeSandbox, by_program
+from tests.fakes import DIGEST, FakeSandbox, by_program, by_trial
 from tests.result_builders import ERROR, PASSING, result
 
 NO_PROGRAM = "I am sorry, but I cannot help with that."
@@ -275,6 +277,111 @@ def test_an_engine_that_gives_no_gpu_to_containers_says_so_once(in_process: _InP
     assert status == 3
     assert errors.splitlines()[-1] == "ml-bench: no container could be made"
     assert len(in_process.sandbox.prepared) == 1
+
+
+# ---------------------------------------------------------------- the machine is tried out first
+
+
+def _statuses_get_lost(job: Job) -> Execution:
+    return Execution(outcome="exited", status=0, cpu_seconds=0.2, peak_memory_bytes=10**6)
+
+
+def _cpu_time_is_not_told(job: Job) -> Execution:
+    return by_trial(job).model_copy(update={"cpu_seconds": None})
+
+
+_BROKEN = [
+    (_statuses_get_lost, "a program runs, and its exit status is told", "`docker run --rm IMAGE true` must work"),
+    (_cpu_time_is_not_told, "CPU time and memory are told", "the cgroup files of containers must be readable here"),
+]
+
+
+@pytest.mark.parametrize(("behave", "name", "remedy"), _BROKEN)
+def test_a_broken_machine_is_refused_with_each_failed_check_and_its_remedy(
+    in_process: _InProcess, bash_task: str, behave: Callable[[Job], Execution], name: str, remedy: str
+) -> None:
+    in_process.sandbox.behave_tried = behave
+    status, errors = in_process.evaluate(["exit 0"], "--out", "run", "--extract", "none", task=bash_task)
+    assert status == 3
+    refusal = errors[errors.index("ml-bench: ") :]
+    assert [line.strip().split(":")[0] for line in refusal.splitlines()[1:-1:2]] == [name]
+    assert remedy in refusal and "--skip-checks scores all the same" in refusal
+    assert in_process.sandbox.run == in_process.sandbox.prepared == [] and in_process.sandbox.open == 0
+    assert not (in_process.folder / "run" / "summary.json").exists()
+    # Mended, the same command goes on.
+    in_process.sandbox.behave_tried = by_trial
+    assert in_process.evaluate(["exit 0"], "--out", "run", "--extract", "none", task=bash_task)[0] == 0
+    assert [part.get("checks") for part in read_run(in_process.folder / "run")["parts"]] == [None, "passed"]
+
+
+def test_who_wants_it_scores_on_a_broken_machine_and_every_record_says_so(
+    in_process: _InProcess, bash_task: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(in_process.folder / "cache"))
+    in_process.sandbox.behave_tried = _statuses_get_lost
+    run = in_process.folder / "run"
+    options = ("--out", "run", "--extract", "none")
+    status, errors = in_process.evaluate(["exit 0"], *options, "--skip-checks", task=bash_task)
+    assert status == 0 and "checks skipped: " in errors
+    assert in_process.sandbox.trials == []
+    assert [part["checks"] for part in read_run(run)["parts"]] == ["skipped"]
+    assert Summary.from_json((run / "summary.json").read_bytes()).checks_skipped
+    # Nobody else is to meet what was executed there.
+    assert ExecutionCache().size().executions == 0
+    # What was skipped stays so, whoever goes on with the run or judges it anew.
+    in_process.sandbox.behave_tried = by_trial
+    assert in_process.evaluate(["exit 0", "exit 1"], *options, task=bash_task)[0] == 0
+    assert [part["checks"] for part in read_run(run)["parts"]] == ["skipped", "passed"]
+    assert Summary.from_json((run / "summary.json").read_bytes()).checks_skipped
+    monkeypatch.setattr(sys, "argv", ["ml-bench", "rejudge", "run", "--tasks", "sample", "--k", "1"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "checks skipped: " in capsys.readouterr().out
+
+
+def test_a_healthy_machine_costs_two_executions_which_are_those_of_a_candidate(
+    in_process: _InProcess, bash_task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = TaskImage(DIGEST, root="/home/lab/repos", variables={"PATH": "/env/bin:/bin"}, user="7:8")
+    in_process.images = judge.Images(dict.fromkeys(in_process.images.by_task, image), {})
+    options = ("--out", "run", "--extract", "none", "--limit-memory", "1g", "--limit-time", 0.5)
+    status, errors = in_process.evaluate([f"exit {i}" for i in range(4)], *options, task=bash_task)
+    assert status == 0 and len(in_process.sandbox.run) == 4
+    assert len(in_process.sandbox.trials) == 2
+    (candidate, *_) = in_process.sandbox.prepared
+    for job, slot in in_process.sandbox.trials:
+        assert (job.image, job.user, job.working_folder) == (DIGEST, "7:8", candidate.working_folder)
+        assert job.variables == candidate.variables and job.language == "bash"
+        # A second must be enough for them, whatever candidates have.
+        assert (job.limits.memory_bytes, job.limits.seconds) == (2**30, 60.0)
+        assert slot == Slot((0,))
+    assert not Summary.from_json((in_process.folder / "run" / "summary.json").read_bytes()).checks_skipped
+    assert "warning" not in errors
+
+
+def test_where_nothing_is_executed_nothing_is_tried_out(
+    in_process: _InProcess, bash_task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(in_process.folder / "cache"))
+    options = ("--out", "run", "--extract", "auto")
+    assert in_process.evaluate(["python a.py"], *options, task=bash_task)[0] == 0
+    in_process.sandbox.trials.clear()
+    in_process.sandbox.behave_tried = _statuses_get_lost
+    # All have a result; there is no program; the execution is known.
+    assert in_process.evaluate(["python a.py"], *options, "--skip-checks", task=bash_task)[0] == 0
+    assert in_process.evaluate([NO_PROGRAM], task=bash_task)[0] == 0
+    assert in_process.evaluate(["python a.py"], task=bash_task)[0] == 0
+    assert in_process.sandbox.trials == []
+    assert [part.get("checks") for part in read_run(in_process.folder / "run")["parts"]] == ["passed", None]
+    assert in_process.evaluate(["python a.py", "python b.py"], task=bash_task)[0] == 3
+
+
+def test_what_is_slow_but_right_is_said_and_does_not_stop_anything(in_process: _InProcess, bash_task: str) -> None:
+    slow = Times(teardown=3.0)
+    in_process.sandbox.behave_tried = lambda job: by_trial(job).model_copy(update={"times": slow})
+    status, errors = in_process.evaluate(["exit 0"], "--extract", "none", task=bash_task)
+    assert status == 0
+    assert errors.count("removing it took 3.0 s; the engine is slow: see its log") == 2
 
 
 def test_a_path_is_shown_as_it_is(in_process: _InProcess, bash_task: str) -> None:

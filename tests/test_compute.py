@@ -12,9 +12,16 @@ import pytest
 from pydantic import ValidationError
 
 import ml_bench_metric
+from ml_bench_metric import compute as module
+from ml_bench_metric import judge
 from ml_bench_metric.compute import checked_row, compute
+from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.evaluation import Settings
+from ml_bench_metric.sandbox import docker_engine
+from ml_bench_metric.sandbox.execution import Execution
+from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_metric.tasks import load_tasks
+from tests.fakes import DIGEST, FakeSandbox
 
 ROW = load_tasks("sample", "L").by_id["tiny-gan/3"].model_dump()
 GOOD = "python train.py --dataset grid --loss lsgan --quiet"
@@ -85,6 +92,40 @@ def test_bad_arguments_are_refused_before_anything_runs(
 def test_a_time_limit_that_no_run_can_keep_is_refused(seconds: float) -> None:
     with pytest.raises(ValidationError, match="seconds"):
         Settings(seconds=seconds)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSandbox:
+    """A sandbox without an engine that `compute` uses."""
+    sandbox = FakeSandbox()
+    sandbox.client = None  # type: ignore[attr-defined]
+    images = judge.Images({"tiny-gan/3": TaskImage(DIGEST)}, {})
+    monkeypatch.setattr(module, "DockerSandbox", lambda: sandbox)
+    monkeypatch.setattr(docker_engine, "sweep", lambda client: 0)
+    monkeypatch.setattr(judge, "find_images", lambda *_, **__: images)
+    return sandbox
+
+
+def test_a_broken_machine_is_refused_unless_somebody_wants_its_scores_which_say_so(fake: FakeSandbox) -> None:
+    arguments: dict[str, Any] = {"predictions": [[GOOD]], "references": ["tiny-gan/3"], "tasks": "sample", "k": 1}
+    result = compute(**arguments)
+    assert (result["pass@1"], result["checks_skipped"], len(fake.trials)) == (1.0, False, 2)
+    fake.behave_tried = lambda job: Execution(outcome="exited", status=0)
+    with pytest.raises(SandboxError, match="exit status is told") as refused:
+        compute(**arguments)
+    assert "skip_checks=True scores all the same" in str(refused.value)
+    assert len(fake.run) == 1
+    result = compute(**arguments, skip_checks=True)
+    assert (result["pass@1"], result["checks_skipped"], len(fake.run)) == (1.0, True, 2)
+
+
+def test_the_evaluate_module_hands_the_choice_on(fake: FakeSandbox) -> None:
+    import evaluate
+
+    metric = evaluate.load(ml_bench_metric.path())
+    rows = {"predictions": [[GOOD]], "references": ["tiny-gan/3"]}
+    assert metric.compute(**rows, tasks="sample", k=1, skip_checks=True)["checks_skipped"]
+    assert fake.trials == []
 
 
 @pytest.mark.docker

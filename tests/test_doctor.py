@@ -40,7 +40,9 @@ def healthy(job: Job) -> Execution:
 
 
 def patient(behave: Callable[[Job], Execution] = healthy, **info: Any) -> Patient:
-    return Patient(FakeSandbox(behave), DIGEST, (), info)
+    sandbox = FakeSandbox(behave)
+    sandbox.behave_tried = behave
+    return Patient(sandbox, DIGEST, (), info)
 
 
 def examined(one: Patient) -> dict[str, Finding]:

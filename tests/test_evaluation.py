@@ -17,10 +17,10 @@ from ml_bench_metric.evaluation import Candidate, Evaluation, Settings, Stop, ca
 from ml_bench_metric.predictions import Prediction, Predictions
 from ml_bench_metric.results import Result
 from ml_bench_metric.sandbox.execution import Assets, Execution
-from ml_bench_metric.sandbox.protocol import Job, SandboxError, Slot
+from ml_bench_metric.sandbox.protocol import ANY_SLOT, Job, SandboxError, Slot
 from ml_bench_metric.tasks import Task
 from ml_bench_metric.workers import Workers
-from tests.fakes import DIGEST, FakeSandbox, by_program
+from tests.fakes import DIGEST, FakePrepared, FakeSandbox, by_program
 from tests.result_builders import task, task_set
 
 PLAIN = Settings(extract="none")
@@ -67,6 +67,42 @@ def test_every_worker_runs_at_the_same_time_on_its_own_cpus() -> None:
     list(_evaluation(sandbox, 3).run(_todo(["train"] * 9)))
     assert sandbox.most_at_a_time == 3
     assert set(sandbox.slots) == {Slot((0,)), Slot((1,)), Slot((2,))}
+
+
+class _GpuGuard(FakeSandbox):
+    """Notices when two candidates run on one GPU, or on one CPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clashes: list[str] = []
+        self._busy: set[str] = set()
+
+    def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> FakePrepared:
+        prepared = super().prepare(job, slot)
+        run = prepared.run
+        owned = {*map(str, slot.cpus), *slot.gpus}
+
+        def guarded() -> Execution:
+            with self._lock:
+                self.clashes += [f"{one} for {job.program}" for one in owned & self._busy]
+                self._busy |= owned
+            try:
+                time.sleep(0.005)
+                return run()
+            finally:
+                with self._lock:
+                    self._busy -= owned
+
+        prepared.run = guarded  # type: ignore[method-assign]
+        return prepared
+
+
+def test_a_gpu_belongs_to_one_running_candidate_at_a_time() -> None:
+    sandbox = _GpuGuard()
+    slots = tuple(Slot((number,), (f"GPU-{2 * number}", f"GPU-{2 * number + 1}")) for number in range(3))
+    results = list(Evaluation(sandbox, PLAIN, lambda task: IMAGE, Workers(slots, "")).run(_todo(["exit 0"] * 30)))
+    assert (len(results), sandbox.clashes) == (30, [])
+    assert {gpu for slot in sandbox.slots for gpu in slot.gpus} == {f"GPU-{number}" for number in range(6)}
 
 
 def test_an_answer_without_a_program_is_a_result_and_never_reaches_the_sandbox() -> None:

@@ -150,6 +150,24 @@ def test_identical_candidates_of_a_run_execute_once_and_all_get_the_result(cache
     assert sandbox.open == 0
 
 
+class _SlowToMiss(ExecutionCache):
+    """A cache that, but for the first time, needs long to find out that it does not have something."""
+
+    asked = False
+
+    def get(self, key: str) -> Execution | None:
+        found, again, self.asked = super().get(key), self.asked, True
+        if again and found is None:
+            time.sleep(0.3)
+        return found
+
+
+def test_who_looks_into_the_cache_a_moment_too_early_does_not_execute_it_again(tmp_path: Path) -> None:
+    sandbox = FakeSandbox(seconds=0.05)
+    results = run(sandbox, answers("exit 3", "exit 3"), _SlowToMiss(tmp_path / "cache"))
+    assert (len(results), len(sandbox.run)) == (2, 1)
+
+
 def test_candidates_of_other_tasks_are_executed_for_their_own_task(cache: ExecutionCache) -> None:
     sandbox = FakeSandbox()
     # Their folders in the image may be equal, but what it has for their /tmp is their own.

@@ -156,6 +156,14 @@ def test_what_the_references_reach_in_the_runs_images_is_named(run: Path, tmp_pa
     assert "references pass in these images" not in str(read_entries(run)[0].notes)
 
 
+def test_checks_that_were_skipped_are_named(run: Path, tmp_path: Path) -> None:
+    copy = edited(run, tmp_path, lambda content: None)
+    summary = Summary.from_json((copy / SUMMARY_FILE).read_text())
+    (copy / SUMMARY_FILE).write_text(summary.model_copy(update={"checks_skipped": True}).to_json())
+    assert "a machine that was not tried out before" in str(read_entries(copy)[0].notes)
+    assert "tried out" not in str(read_entries(run)[0].notes)
+
+
 def test_shared_cpus_of_an_earlier_part_are_named_too(run: Path, tmp_path: Path) -> None:
     def change(content: dict[str, Any]) -> None:
         content["cpus_are_shared"] = False

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ml_bench_metric.environments.images import TaskImage
-from ml_bench_metric.evaluation import Settings
+from ml_bench_metric.evaluation import TMP_ASSETS, Settings
+from ml_bench_metric.execution_cache import ExecutionCache
 from ml_bench_metric.judge import Images, Judgement, about, find_images, identity
 from ml_bench_metric.predictions import Prediction, Predictions
-from ml_bench_metric.sandbox.execution import Assets
-from ml_bench_metric.sandbox.protocol import Capacity, SandboxError, Slot
+from ml_bench_metric.sandbox.execution import Assets, Execution
+from ml_bench_metric.sandbox.protocol import Capacity, Job, SandboxError, Slot
 from ml_bench_metric.store import RunFolder
+from ml_bench_metric.summary import TotalTimes
 from ml_bench_metric.workers import Workers
-from tests.fakes import DIGEST, FakeSandbox
+from tests.fakes import DIGEST, FakeSandbox, by_program
 from tests.recipe_builders import FakeEngine, RecipeFolder, environment_record
-from tests.result_builders import ERROR, execution, result, task_set
+from tests.result_builders import ERROR, execution, quick, result, task_set
 
 NEW = "sha256:" + "1" * 64
 
@@ -162,3 +170,164 @@ def test_of_one_repositorys_tasks_only_those_of_a_changed_image_are_executed_aga
         digests = {"r/1": DIGEST, "r/2": NEW}
         judgement = Judgement(_predictions("r/1", "r/2"), task_set("r/1", "r/2"), Settings(), folder, digests=digests)
         assert [one.task_id for one in judgement.results()] == ["r/1"]
+
+
+# ---------------------------------------------------------------- the order of the tasks
+
+
+class _Clockwork(FakeSandbox):
+    """Candidates of a task take its seconds, as a program `sleep S` says; nothing else takes any time."""
+
+    def __init__(self) -> None:
+        super().__init__(behave=self._sleep)
+
+    @staticmethod
+    def _sleep(job: Job) -> Execution:
+        time.sleep(float(job.program.split()[1]))
+        return Execution(outcome="exited", status=0, image=DIGEST)
+
+
+def _ended_after(seconds: dict[str, float], known: dict[str, float]) -> float:
+    """Return how long two workers are busy with tasks that take so long, if so much is known of them."""
+    predictions = Predictions(
+        items={name: Prediction(task_id=name, candidates=(f"sleep {s}",), where="") for name, s in seconds.items()},
+        problems=[],
+    )
+    judgement = Judgement(predictions, task_set(*seconds), Settings(extract="none"), seconds=known)
+    images = Images(dict.fromkeys(seconds, TaskImage(DIGEST)), {})
+    began = time.monotonic()
+    workers = Workers((Slot((0,)), Slot((1,))), "")
+    assert len(list(judgement.execute(judgement.todo(), _Clockwork(), images, workers))) == len(seconds)
+    return time.monotonic() - began
+
+
+def test_the_tail_of_a_run_is_short_where_long_tasks_are_known() -> None:
+    seconds = {**{f"a/{number}": 0.1 for number in range(6)}, "b/1": 0.6}
+    # Two workers have 1.2 s of work, and need 0.9 s for it where the long task comes last.
+    assert _ended_after(seconds, seconds) < _ended_after(seconds, {}) - 0.1
+
+
+# ---------------------------------------------------------------- nothing that happens on the way decides on a score
+
+Fault = Literal["none", "refused once", "failed once", "refused", "failed"]
+"""What the sandbox does to a text: nothing; a fault that the next try does not meet; or one that lasts until the run is
+gone on with. It makes no sandbox, or fails while the candidate runs."""
+
+_TEXTS = ("exit 0 # train.py", "exit 3 # train.py", "exit 0", "hang # train.py", "python train.py", "")
+_TASKS = ("a/1", "a/2", "b/1")
+
+
+class _Faulty(FakeSandbox):
+    """A sandbox with a fault for some texts."""
+
+    def __init__(self, faults: Mapping[tuple[str, str], Fault]) -> None:
+        super().__init__(behave=self._behave)
+        self._faults = dict(faults)
+        self._guard = threading.Lock()
+        self.refuse = lambda job: self._meets(job, "refused")
+
+    def mend(self) -> None:
+        self._faults.clear()
+
+    def _meets(self, job: Job, kind: str) -> bool:
+        key = (job.tmp_folder.removeprefix(f"{TMP_ASSETS}/"), job.program)
+        with self._guard:
+            fault = self._faults.get(key, "none")
+            if fault == f"{kind} once":
+                self._faults[key] = "none"
+            return fault.startswith(kind)
+
+    def _behave(self, job: Job) -> Execution:
+        if self._meets(job, "failed"):
+            return Execution(outcome="environment_error", reason="hiccup")
+        return by_program(job)
+
+
+@dataclass(frozen=True)
+class _Circumstances:
+    """All that may differ between two runs of the same candidates."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    workers: int = 1
+    shared: bool = False
+    cache: Literal["off", "cold", "warm"] = "off"
+    known: tuple[str, ...] = ()
+    """Texts whose executions a warm cache has."""
+    faults: dict[tuple[str, str], Fault] = field(default_factory=dict)
+
+
+def _scores(answers: dict[str, list[str]], repeats: int, how: _Circumstances) -> bytes:
+    """Return the summary of a run, but for its times, after what failed was tried again as with `--retry-errors`."""
+    plain, tasks = Settings(extract="none"), task_set(*_TASKS)
+    images = Images(dict.fromkeys(_TASKS, TaskImage(DIGEST)), {})
+    slots = tuple(Slot() if how.shared else Slot((number,)) for number in range(how.workers))
+
+    def predictions(chosen: Callable[[str], bool]) -> Predictions:
+        found = {name: tuple(filter(chosen, texts)) for name, texts in answers.items()}
+        items = {name: Prediction(task_id=name, candidates=texts, where="") for name, texts in found.items() if texts}
+        return Predictions(items=items, problems=[])
+
+    with tempfile.TemporaryDirectory() as place:
+        cache = None if how.cache == "off" else ExecutionCache(Path(place) / "cache")
+        if how.cache == "warm":
+            before = Judgement(predictions(lambda text: text in how.known), tasks, plain, repeats=repeats, cache=cache)
+            list(before.execute(before.todo(), FakeSandbox(), images, Workers((Slot((0,)),), "")))
+        with RunFolder(Path(place) / "run", {}, {}) as folder:
+            sandbox = _Faulty(how.faults)
+            judgement = Judgement(
+                predictions(lambda text: True), tasks, plain, folder, repeats, cache=cache, seconds=how.seconds
+            )
+            list(judgement.execute(judgement.todo(), sandbox, images, Workers(slots, "")))
+            # What passes by itself has cost no verdict, and needs nobody to come back.
+            left = {how.faults[c.task.task_id, c.text] for c in judgement.todo(retry_errors=True)}
+            assert left <= {"refused", "failed"}
+            sandbox.mend()
+            list(judgement.execute(judgement.todo(retry_errors=True), sandbox, images, Workers(slots, "")))
+            assert judgement.todo(retry_errors=True) == [] and sandbox.open == 0
+            summary = judgement.summary(ks=[1, 2, 3], rule="original", estimator="unbiased")
+    times = dict.fromkeys(TotalTimes.model_fields, 0)
+    return summary.model_copy(update={"times": TotalTimes.model_validate(times)}).to_json().encode()
+
+
+_ANSWERS = st.fixed_dictionaries({name: st.lists(st.sampled_from(_TEXTS), max_size=5) for name in _TASKS})
+_CIRCUMSTANCES = st.builds(
+    _Circumstances,
+    seconds=st.dictionaries(st.sampled_from(_TASKS), st.floats(0.1, 60)),
+    workers=st.integers(1, 5),
+    shared=st.booleans(),
+    cache=st.sampled_from(["off", "cold", "warm"]),
+    known=st.lists(st.sampled_from(_TEXTS), unique=True).map(tuple),
+    faults=st.dictionaries(
+        st.tuples(st.sampled_from(_TASKS), st.sampled_from(_TEXTS)), st.sampled_from(get_args(Fault))
+    ),
+)
+
+
+@quick
+@given(_ANSWERS, st.integers(1, 2), _CIRCUMSTANCES)
+def test_scores_are_the_same_bytes_whatever_order_workers_cache_and_passing_faults(
+    answers: dict[str, list[str]], repeats: int, how: _Circumstances
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ml_bench_metric.evaluation._RETRY_SECONDS", 0.0)
+        assert _scores(answers, repeats, how) == _scores(answers, repeats, _Circumstances())
+
+
+@quick
+@given(_ANSWERS, st.integers(1, 5))
+def test_with_a_cache_identical_candidates_execute_once_on_any_number_of_workers(
+    answers: dict[str, list[str]], workers: int
+) -> None:
+    sandbox = FakeSandbox()
+    predictions = Predictions(
+        items={name: Prediction(task_id=name, candidates=tuple(texts), where="") for name, texts in answers.items()},
+        problems=[],
+    )
+    images = Images(dict.fromkeys(_TASKS, TaskImage(DIGEST)), {})
+    slots = tuple(Slot((number,)) for number in range(workers))
+    with tempfile.TemporaryDirectory() as place:
+        cache = ExecutionCache(Path(place))
+        judgement = Judgement(predictions, task_set(*_TASKS), Settings(extract="none"), cache=cache)
+        results = list(judgement.execute(judgement.todo(), sandbox, images, Workers(slots, "")))
+    assert len(results) == sum(map(len, answers.values()))
+    assert len(sandbox.run) == sum(len(set(texts)) for texts in answers.values())

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 import ml_bench_sample
+from ml_bench_metric import doctor
+from ml_bench_metric.doctor import QUICK
 from ml_bench_metric.sandbox import process_host, process_prepared, process_supervisor
 from ml_bench_metric.sandbox.docker_engine import owner
 from ml_bench_metric.sandbox.execution import Execution
@@ -24,6 +26,7 @@ from ml_bench_metric.sandbox.process_prepared import FOLDER_PREFIX, OWNER_FILE
 from ml_bench_metric.sandbox.process_sandbox import ALLOW_VARIABLE, ProcessSandbox, sweep
 from ml_bench_metric.sandbox.process_supervisor import descendants
 from ml_bench_metric.sandbox.protocol import Job, SandboxError, Slot
+from ml_bench_metric.store import read_run
 from tests.public_python import as_another, public_python
 from tests.sandbox_contract import FOLDER, Runner, SandboxContract
 
@@ -354,6 +357,10 @@ class TestWithoutRoot:
         assert execution.cpu_seconds is not None and 0.1 < execution.cpu_seconds < 10
         assert execution.peak_memory_bytes is not None and execution.peak_memory_bytes > 64 * MIB
 
+    @pytest.mark.parametrize("trial", QUICK, ids=lambda trial: trial.name)
+    def test_what_is_tried_out_before_anything_is_scored_holds(self, trial: doctor._Trial) -> None:
+        assert trial.is_right(self.plain(trial.program))
+
     def test_one_process_cannot_have_more_than_the_memory(self) -> None:
         execution = self.plain("x = bytearray(10**9)", "python")
         assert (execution.outcome, execution.status) == ("exited", 1)
@@ -416,4 +423,6 @@ def test_the_command_line_runs_processes_and_refuses_without_permission(tmp_path
     assert "warning: candidates run as processes of this machine" in done.stderr
     results = (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8")
     assert results.count('"exited"') == 2
+    # Before, it was found fit, as containers are.
+    assert [part.get("checks") for part in read_run(tmp_path / "run")["parts"]] == ["passed"]
     assert "environment_error" not in results

@@ -233,6 +233,12 @@ class _Engine:
     def remove_container(self, container: str, **options: Any) -> None:
         self.removed.append(container)
 
+    def events(self, **options: Any) -> Any:
+        raise APIError("501 Not Implemented")
+
+    def get_adapter(self, url: str) -> object:
+        return None
+
 
 def _prepare(engine: _Engine, limits: Limits, slot: Slot) -> str:
     job = Job("true", "bash", "image", "/", limits)

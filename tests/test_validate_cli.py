@@ -24,7 +24,7 @@ from ml_bench_metric.sandbox.protocol import Capacity, Job
 from ml_bench_metric.store import read_results
 from ml_bench_metric.summary import Summary
 from ml_bench_metric.validation import STORE_VARIABLE, ValidationStore
-from tests.fakes import DIGEST, FakeSandbox, by_program
+from tests.fakes import DIGEST, FakeSandbox, by_program, by_trial
 from tests.recipe_builders import RecipeFolder
 from tests.result_builders import task
 
@@ -272,6 +272,21 @@ def test_what_the_options_ask_for_reaches_images_and_limits(ml_bench: CommandLin
     assert ml_bench("validate", "--repeat", 0) == 2
 
 
+def test_a_broken_machine_validates_nothing_unless_somebody_wants_that_and_then_it_is_told(
+    ml_bench: CommandLine,
+) -> None:
+    ml_bench.tasks(a_1=PASSES)
+    ml_bench.sandbox.behave_tried = lambda job: Execution(outcome="exited", status=0)
+    assert ml_bench("validate") == 3
+    assert "--skip-checks scores all the same" in ml_bench.errors
+    assert ValidationStore().read(DIGEST) is None and ml_bench.sandbox.run == []
+    status, report = ml_bench.validate("--skip-checks", "--out", "run")
+    assert (status, report.made.checks_skipped) == (0, True)
+    assert "checks skipped" in (ml_bench.folder / "run" / "validation.md").read_text()
+    ml_bench.sandbox.behave_tried = by_trial
+    assert not ml_bench.validate()[1].made.checks_skipped
+
+
 # ---------------------------------------------------------------- evaluate
 
 
@@ -295,6 +310,31 @@ def test_a_validation_is_the_ceiling_of_evaluations_in_the_same_image_with_the_s
     assert ml_bench.evaluate("--limit-time", 60).executed_ceiling is None
     ml_bench.images = judge.Images(dict.fromkeys(ml_bench.images.by_task, TaskImage(OTHER)), {})
     assert ml_bench.evaluate().executed_ceiling is None
+
+
+def test_tasks_whose_reference_takes_long_come_first_once_that_is_known(ml_bench: CommandLine) -> None:
+    references = {f"a_{number}": f"exit 0 # run.py {number}" for number in range(1, 5)}
+    ml_bench.tasks(**references)
+    seconds = {references["a_2"]: 0.15, references["a_3"]: 0.3}
+
+    def behave(job: Job) -> Execution:
+        time.sleep(seconds.get(job.program, 0.0))
+        return by_program(job)
+
+    ml_bench.behave = behave
+
+    def order() -> list[str]:
+        """Return the references in the order in which an evaluation executed them."""
+        ml_bench.sandbox.run.clear()
+        ml_bench.evaluate("--no-cache")
+        return [job.program.split()[-1] for job in ml_bench.sandbox.run]
+
+    assert order() == ["1", "2", "3", "4"]
+    assert ml_bench("validate", "--repositories", "a") == 0
+    assert order()[:2] == ["3", "2"]
+    # What is not known may take its whole limit, which is longer.
+    ml_bench.tasks(**references, b_1="exit 0 # run.py new")
+    assert order()[:3] == ["new", "3", "2"]
 
 
 def test_the_ceiling_is_over_tasks_without_a_prediction_too(ml_bench: CommandLine) -> None:

@@ -29,6 +29,7 @@ from ml_bench_metric.validation import (
     ValidationStore,
     candidates_of,
     content_of,
+    expected_seconds,
     findings,
     with_executed_ceiling,
 )
@@ -304,3 +305,19 @@ def test_a_validation_of_one_image_says_nothing_about_a_task_in_another() -> Non
     found = ceiling_of(known, task_set("a/1", "b/1"), {"a/1": DIGEST, "b/1": OTHER})
     assert found is not None
     assert (found["original"].tasks, found["original"].not_validated) == (1, 1)
+
+
+# ---------------------------------------------------------------- what it says of how long tasks take
+
+
+def test_how_long_a_reference_ran_is_known_for_the_same_image_settings_and_text() -> None:
+    tasks = task_set("a/1", "a/2", "b/1", "c/1")
+    digests = {"a/1": DIGEST, "a/2": DIGEST, "b/1": OTHER}
+    found = {
+        "a/1": found_of("a/1", seconds=7.5),
+        "a/2": found_of("a/2", seconds=3.0, content="0" * 64),
+        "b/1": found_of("b/1", seconds=2.0),
+    }
+    validations = {DIGEST: ImageValidation(image=DIGEST, assets="real", parts=(part_of(found),))}
+    assert expected_seconds(tasks, digests, Settings(), validations) == {"a/1": 7.5}
+    assert expected_seconds(tasks, digests, Settings(seconds=60), validations) == {}

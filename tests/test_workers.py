@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ml_bench_metric.claims import claimed
 from ml_bench_metric.sandbox.limits import GIB, Limits
 from ml_bench_metric.sandbox.protocol import Capacity, SandboxError, Slot
-from ml_bench_metric.workers import allot
+from ml_bench_metric.workers import Workers, allot
 
 
 def _machine(cpus: int, gib: int, gpus: int = 0) -> Capacity:
@@ -97,3 +103,69 @@ def test_gpus_that_the_engine_lacks_are_an_error_with_the_way_out(
 ) -> None:
     with pytest.raises(SandboxError, match=way_out):
         allot(None, Limits(gpus=2), _machine(8, 64, gpus=found), oversubscribe=oversubscribe)
+
+
+def test_memory_for_fewer_candidates_than_cpus_admits_those_and_says_so() -> None:
+    workers = allot(None, Limits(memory_bytes=8 * GIB), _machine(8, 25))
+    assert workers.slots == (Slot((0,)), Slot((1,)), Slot((2,)))
+    assert workers.note == (
+        "3 at a time, since each may use 8.0 GiB of memory, and there are CPUs for 8; --limit-memory gives each less"
+    )
+    assert allot(2, Limits(memory_bytes=8 * GIB), _machine(8, 25)).note == ""
+
+
+def _owned(folder: Path, wanted: int | None, limits: Limits, machine: Capacity) -> Workers:
+    with claimed(machine, limits, wanted, folder=folder) as own:
+        return allot(wanted, limits, own, machine=machine)
+
+
+def test_what_is_scarce_is_told_of_the_machine_and_not_of_what_was_claimed(tmp_path: Path) -> None:
+    big = Limits(memory_bytes=8 * GIB)
+    workers = _owned(tmp_path, None, big, _machine(8, 25))
+    assert len(workers.slots) == 3 and "memory, and there are CPUs for 8" in workers.note
+    assert (
+        "3 of the 8 workers asked for, since more would share memory" in _owned(tmp_path, 8, big, _machine(8, 25)).note
+    )
+    assert "1 GPU of the engine's 4" in _owned(tmp_path, 1, Limits(gpus=1), _machine(8, 64, gpus=4)).note
+
+
+def test_one_worker_on_a_machine_of_many_cpus_does_not_make_it_busy(tmp_path: Path) -> None:
+    machine = Capacity(tuple(range(8)), 64 * GIB, "", load=0.9)
+    assert _owned(tmp_path, 1, Limits(), machine).note == ""
+    assert "load 5.0 on 8 CPUs" in _owned(tmp_path, 1, Limits(), replace(machine, load=5.0)).note
+
+
+def test_what_other_evaluations_own_is_told_as_the_cause(tmp_path: Path) -> None:
+    small, machine = Limits(memory_bytes=GIB), _machine(4, 64)
+    with claimed(machine, small, 3, folder=tmp_path):
+        assert _owned(tmp_path, None, small, machine).note == (
+            "1 at a time, since other evaluations own the rest of what there is for 4"
+        )
+        assert "1 of the 3 workers asked for, since other evaluations own the rest" in (
+            _owned(tmp_path, 3, small, machine).note
+        )
+        assert _owned(tmp_path, 1, small, machine).note == ""
+
+
+@given(
+    st.integers(1, 12),
+    st.integers(1, 40),
+    st.integers(0, 6),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.integers(1, 12),
+    st.one_of(st.none(), st.integers(1, 20)),
+)
+def test_no_two_candidates_ever_share_a_cpu_a_gpu_or_memory(
+    cpus: int, gib: int, gpus: int, cpus_each: int, gpus_each: int, gib_each: int, wanted: int | None
+) -> None:
+    assume(gpus_each <= gpus)
+    limits = Limits(cpus=cpus_each, gpus=gpus_each, memory_bytes=gib_each * GIB)
+    slots = allot(wanted, limits, _machine(cpus, gib, gpus)).slots
+    assert 1 <= len(slots) <= (wanted or len(slots))
+    for owned in ([cpu for slot in slots for cpu in slot.cpus], [gpu for slot in slots for gpu in slot.gpus]):
+        assert len(owned) == len(set(owned))
+    assert all(len(slot.gpus) == gpus_each for slot in slots)
+    if len(slots) > 1:
+        assert all(len(slot.cpus) == cpus_each for slot in slots)
+        assert len(slots) * gib_each <= gib

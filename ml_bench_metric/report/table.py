@@ -63,6 +63,8 @@ def _what_it_is_of(summary: Summary) -> Iterator[str]:
         yield "only repositories: " + ", ".join(summary.selection)
     for left_out in summary.excluded:
         yield f"left out for {left_out.why}: {len(left_out.tasks)} tasks ({_some(left_out.tasks)})"
+    if summary.checks_skipped:
+        yield "checks skipped: nobody has looked whether the machine was fit for verdicts (--skip-checks)"
     executed = sum(summary.overall.assets.values())
     for kind, how in NOT_COMPARABLE.items():
         if count := summary.overall.assets.get(kind):

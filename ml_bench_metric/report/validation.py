@@ -213,6 +213,8 @@ def _facts(report: ValidationReport) -> Iterator[str]:
     yield f"ml-bench {made.harness}, {made.engine}, {made.date}"
     load = "not known" if made.load is None else f"{made.load:.1f}"
     yield f"load of the machine before: {load}" + (", candidates shared CPUs" if made.cpus_are_shared else "")
+    if made.checks_skipped:
+        yield "checks skipped: the machine was not tried out before (--skip-checks)"
 
 
 def _name_of(image: CheckedImage) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,19 @@ def is_local(client: DockerClient) -> bool:
     """Whether the engine is reached through a socket of this machine."""
     # How the client names a Unix socket and Windows' named pipe; `ssh` stands there for an engine elsewhere.
     return str(client.api.base_url).startswith(("http+docker://localhost", "http+docker://localnpipe"))
+
+
+def require_new_connections(client: DockerClient) -> None:
+    """Look whether the engine takes new connections: one that shuts down goes on to answer on those that it has.
+
+    Raises:
+        OSError: it does not.
+    """
+    path = getattr(client.api.get_adapter(client.api.base_url), "socket_path", None)
+    if path:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(CALL_SECONDS)
+            probe.connect(path)
 
 
 def one_line(error: BaseException) -> str:

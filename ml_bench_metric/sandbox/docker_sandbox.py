@@ -26,6 +26,8 @@ from ml_bench_metric.sandbox.docker_container import (
 )
 from ml_bench_metric.sandbox.docker_network import NoNetwork
 from ml_bench_metric.sandbox.docker_time import engine_seconds
+from ml_bench_metric.sandbox.engine_disk import EngineDisk
+from ml_bench_metric.sandbox.engine_watch import EngineWatch
 from ml_bench_metric.sandbox.execution import Execution, Outcome, Times
 from ml_bench_metric.sandbox.gpus import engine_gpus, explained
 from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot
@@ -47,6 +49,9 @@ _TURN_SECONDS = 0.001
 _HELD_UP_SECONDS = 1.0
 """How late a time limit may be noticed. Beyond it the candidate has had more time and CPU than it was to have, so
 nothing is said of it: the outcome is an environment error, and the candidate runs again."""
+
+_CLOCK_SECONDS = 0.1
+"""How much the engine's clock may be set in small steps, as machines do all the time, without being doubted."""
 
 
 class DockerSandbox:
@@ -75,6 +80,8 @@ class DockerSandbox:
         self._lock = threading.Lock()
         self._digests: dict[str, str] = {}
         self._gpus: tuple[str, ...] | None = None
+        self._watch = EngineWatch(self.client, f"{docker_engine.OWNER_LABEL}={docker_engine.owner()}")
+        self._folder: str | None = None
 
     kind = "docker"
 
@@ -98,6 +105,7 @@ class DockerSandbox:
     def capacity(self) -> Capacity:
         """See `Sandbox.capacity`."""
         try:
+            docker_engine.require_new_connections(self.client)
             info = self.client.info()
         except Exception as error:
             raise SandboxError(f"the Docker engine gives no information: {docker_engine.one_line(error)}") from error
@@ -136,6 +144,8 @@ class DockerSandbox:
             raise
         except Exception as error:
             self._remove_later(container)
+            # An image that was removed meanwhile is looked up again, and told as missing, by the next try.
+            self._digests.pop(job.image, None)
             said = docker_engine.one_line(error)
             self._network.hear(said)
             said = explained(said) if job.limits.gpus else said
@@ -151,6 +161,7 @@ class DockerSandbox:
         with contextlib.suppress(Exception):
             # As in `_remove`.
             self._network.close()
+        self._watch.close()
         if self._owns_client:
             self.client.close()
 
@@ -163,6 +174,13 @@ class DockerSandbox:
     ) -> None:
         """Close."""
         self.close()
+
+    def _data_folder(self) -> str:
+        """Return where the engine keeps its data, if that is on this machine."""
+        if self._folder is None:
+            local = docker_engine.is_local(self.client)
+            self._folder = str(self.client.info().get("DockerRootDir") or "") if local else ""
+        return self._folder
 
     def _remove_later(self, container: str) -> None:
         if container:
@@ -202,11 +220,14 @@ class DockerPrepared:
         self._frames = Demultiplexer(self._stdout, self._stderr)
         self._lock = threading.Lock()
         self._running = self._discarded = False
+        self._engine_disk = EngineDisk(sandbox._data_folder())
+        self._listening = sandbox._watch.listen()
         self._stream = self._api.attach_socket(
             container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1, "logs": 0}
         )
         self._socket: Any = getattr(self._stream, "_sock", self._stream)
         try:
+            self._starting = time.monotonic()
             self._api.start(container)
             self._started = time.monotonic()
             self._await_ready()
@@ -308,6 +329,7 @@ class DockerPrepared:
             pause = min(_SAMPLE_SECONDS, deadline - now, (now - began) / 10)
             data = self._receive(_TURN_SECONDS if unsent else pause)
             self._usage.read()
+            self._engine_disk.look()
             if data == b"":
                 return self._at_end(began)
             if data:
@@ -369,6 +391,7 @@ class DockerPrepared:
         """Return how a container ended whose output has ended, waiting for one that closed its output and went on."""
         while (state := self._state())["Running"]:
             self._usage.read()
+            self._engine_disk.look()
             if time.monotonic() >= began + self._job.limits.seconds:
                 return self._still_running(began)
             if self._disk.is_full():
@@ -380,6 +403,7 @@ class DockerPrepared:
         return dict(self._api.inspect_container(self._container)["State"])
 
     def _still_running(self, began: float) -> tuple[Outcome, None]:
+        self._require_undisturbed(ended=False)
         late = time.monotonic() - began - self._job.limits.seconds
         if late > _HELD_UP_SECONDS:
             raise SandboxError(
@@ -402,9 +426,13 @@ class DockerPrepared:
     def _of_state(self, state: Mapping[str, Any], began: float) -> tuple[Outcome, int | None]:
         """Return how an ended container ended."""
         limit = self._job.limits.seconds
-        if time.monotonic() > began + limit:
+        now = time.monotonic()
+        if now > began + limit:
             # Seen late: the engine's own clock says whether it ended in time.
             alive = engine_seconds(state["FinishedAt"]) - engine_seconds(state["StartedAt"])
+            # It lived when the candidate began, and did not live longer than until now.
+            if not began - self._started - _CLOCK_SECONDS <= alive <= now - self._starting + _CLOCK_SECONDS:
+                raise SandboxError("the clock of the engine was changed while the candidate ran")
             if alive - (began - self._started) > limit:
                 return self._still_running(began)
         if state.get("Error"):
@@ -412,9 +440,36 @@ class DockerPrepared:
         if state.get("Status") in ("stopping", "removing"):
             # Podman says so of a container that is being removed, with a status of 0 that it never ended with.
             raise SandboxError("somebody else stops or removes the container")
+        self._require_undisturbed(ended=True)
         status = int(state["ExitCode"])
+        if status:
+            self._require_disk()
         if status and (state.get("OOMKilled") or self._usage.last.oom_kills):
             return "out_of_memory", status
         if 128 < status <= 128 + 64:
             return "killed", status
         return "exited", status
+
+    def _require_undisturbed(self, *, ended: bool) -> None:
+        """Look whether how things stand is the candidate's doing.
+
+        Raises:
+            SandboxError: somebody else, or the engine's own end, had a hand in it.
+        """
+        fault = self._sandbox._watch.fault(self._container, self._listening, ended=ended)
+        if fault:
+            raise SandboxError(fault)
+        if not ended:
+            self._require_disk()
+
+    def _require_disk(self) -> None:
+        """Look whether the engine's disk had room for what the candidate wrote.
+
+        Raises:
+            SandboxError: it was full.
+        """
+        self._engine_disk.look()
+        if self._engine_disk.was_full:
+            raise SandboxError(
+                "the disk of the engine was full while the candidate ran; make room on it, or give a smaller disk limit"
+            )

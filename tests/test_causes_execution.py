@@ -13,6 +13,7 @@ from tests.result_builders import result
 LIBRARY = "/usr/local/lib/python3.11/dist-packages/torch/nn.py"
 REPOSITORY = "/workspace/tiny/tiny/net.py"
 COMMAND = "python train.py --model big --data faces"
+MISSING = ("argument_missing", "E3")
 PROGRAM = "import tiny.net\nnet = tiny.net.Net(kind='big', size=3)\nnet.fit(3)"
 
 
@@ -80,6 +81,7 @@ def test_what_shells_and_parsers_complain_of(line: str, cause: FailureCause, pap
         ("ImportError: cannot import name 'Net' from 'tiny.net'", ("p",), "missing_attribute", "E1"),
         ("ImportError: cannot import name 'old' from 'torch'", ("p", "r"), "crash_in_repository", None),
         ("AttributeError: 'Net' object has no attribute 'fit'", ("p",), "missing_attribute", "E1"),
+        ("AttributeError: 'tuple' object has no attribute 'fit'", ("p",), "missing_attribute", None),
         ("AttributeError: module 'numpy' has no attribute 'int'", ("p", "r"), "crash_in_repository", None),
         ("AttributeError: 'NoneType' object has no attribute 'fit'", ("p",), "crash_in_program", None),
         ("TypeError: Net.__init__() got an unexpected keyword argument 'kind'", ("p",), "wrong_argument", "E1"),
@@ -90,6 +92,8 @@ def test_what_shells_and_parsers_complain_of(line: str, cause: FailureCause, pap
         ("FileNotFoundError: [Errno 2] No such file or directory: 'faces.bin'", ("p", "l"), "missing_file", None),
         ("a.errors.NotFoundError: ./faces; No such file or directory", ("p", "r", "l"), "missing_file", None),
         ("OSError: model file faces.bin does not exist", ("p", "r"), "missing_file", None),
+        ("a.b.IllegalFlagValueError: flag --o=None: Flag --o must have a value other than None.", ("l",), *MISSING),
+        ("a.b.UnrecognizedFlagError: Unknown command line flag 'o'", ("l",), "wrong_argument", "E1"),
         ("SyntaxError: invalid syntax", ("r",), "crash_in_repository", None),
         ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", ("p", "l"), "out_of_memory", None),
         ("MemoryError", ("p",), "out_of_memory", None),

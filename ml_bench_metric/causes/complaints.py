@@ -65,14 +65,19 @@ def finding(line: str, program: str) -> Finding:
     if cause := lacking(line):
         return Finding.of(cause, line)
     if _PARSER.match(line):
-        if _REQUIRED.search(line):
-            return Finding.of("argument_missing", line, "E3")
-        return Finding.of("wrong_argument", line, "E1" if _UNKNOWN_OPTION.search(line) else "E3")
+        return refused_arguments(line)
     if _SHELL_SYNTAX.match(line) or _FLAG_FOR_A_COMMAND.match(line):
         return Finding.of("syntax_error", line, "E4")
     if _NO_MODULE.match(line):
         return Finding.of("missing_module", line)
     return missing_file(line, program)
+
+
+def refused_arguments(line: str) -> Finding:
+    """Return the finding of what an argument parser says: an argument lacks, or it does not take one or its value."""
+    if _REQUIRED.search(line):
+        return Finding.of("argument_missing", line, "E3")
+    return Finding.of("wrong_argument", line, "E1" if _UNKNOWN_OPTION.search(line) else "E3")
 
 
 def missing_file(line: str, program: str) -> Finding:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ml_bench_metric.causes.complaints import missing_file
+from ml_bench_metric.causes.complaints import missing_file, refused_arguments
 from ml_bench_metric.causes.kinds import FailureCause, Finding
 from ml_bench_metric.causes.surroundings import any_of, lacking
 from ml_bench_metric.causes.tracebacks import Place, RaisedException
 
 _SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
+_OF_PARSERS = re.compile(r"(?:Illegal|Unrecognized|Unparsed|Duplicate)Flag\w*Error|(?:Argument|Usage)Error")
 _NO_MODULE = any_of(
     r"no module named", r"requires? the .{1,80} (?:library|package)", r"is not installed", r"pip install"
 )
@@ -26,6 +27,7 @@ _TYPE_UNKNOWN = re.compile(r"unexpected keyword argument|invalid keyword argumen
 _TYPE_WRONG = re.compile(
     r"takes (?:no|from|at (?:most|least)|exactly|\d+) .{0,40}argument|multiple values for (?:keyword )?argument"
 )
+_BUILT_IN = re.compile(r"'[a-z_]+' object has no attribute")
 _QUOTED = re.compile(r"""['"`]([^'"`]{1,200})['"`]""")
 _OPTION = re.compile(r"(?<![\w-])--[A-Za-z][\w-]+")
 _WORD = re.compile(r"[\w./-]{2,200}")
@@ -45,6 +47,8 @@ def finding(error: RaisedException, program: str) -> Finding:
         return Finding.of(cause, line)
     if kind in _SYNTAX_ERRORS and error.raised_in in ("program", None):
         return Finding.of("syntax_error", line, "E4")
+    if _OF_PARSERS.fullmatch(kind):
+        return refused_arguments(line)
     if kind in ("ModuleNotFoundError", "ImportError") and _NO_MODULE.search(message):
         return Finding.of("missing_module", line, "E1" if _is_of_a_package(message, program) else None)
     if kind in ("FileNotFoundError", "NotADirectoryError") or _NO_FILE.search(message):
@@ -52,7 +56,8 @@ def finding(error: RaisedException, program: str) -> Finding:
     if kind == "NameError" and error.place == "program":
         return Finding.of("undefined_name", line)
     if _is_missing_attribute(error, program):
-        return Finding.of("missing_attribute", line, "E1")
+        # A list or a tuple that is taken for something else is no attribute that was made up.
+        return Finding.of("missing_attribute", line, None if _BUILT_IN.match(message) else "E1")
     if kind == "TypeError" and error.place == "program":
         if _TYPE_REQUIRED.search(message):
             return Finding.of("argument_missing", line, "E3")

@@ -21,6 +21,10 @@ How the numbers are made (they are what people publish, so here is all of it):
   to: value and bounds are None, never 1. Where only candidates that were not judged leave a task without a value (n <
   k, one of them among the first k, or a broken environment), the group's value is None and its bounds stand. It is not
   averaged over the other tasks: that would be another, unnamed set of tasks, chosen by what failed.
+- **Causes.** Every candidate that was judged and failed has one cause under a rule, found without a model in what its
+  result has stored; `causes` says how. They are counted of the first execution of each candidate, so that together they
+  make n - c. Tasks without a prediction have none. A cause is a help to see what a model does not master, and moves no
+  score.
 - **Ceilings.** `ceiling` is the share of the tasks whose reference passes the static checks. `executed_ceiling` is the
   share of those whose reference passes in every execution, among the tasks that were validated in the very image of the
   run, with its settings.
@@ -32,12 +36,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from ml_bench_metric.causes import CAUSES, PAPER_CLASSES, FailureCause, PaperClass, find
 from ml_bench_metric.checks import Checks, Rule
 from ml_bench_metric.pass_at_k import Estimator, Floats, bootstrap_interval, checked_ks, ordered, unbiased
 from ml_bench_metric.results import RULES, JsonRecord, Result
@@ -53,6 +58,8 @@ ASSETS: tuple[Assets, ...] = get_args(Assets)
 
 CONFIDENCE = 0.95
 """Confidence of the intervals: bootstrap over tasks, 10,000 resamples, seed 0."""
+
+Name = TypeVar("Name", bound=str)
 
 # What is known of one candidate under one rule.
 _NOT_JUDGED, _FAILED, _PASSED, _FAILED_UNRUN = range(4)
@@ -85,6 +92,11 @@ class Score(Record):
     """Candidates with an environment error that might have passed; not among n."""
     pass_at_k: dict[Estimator, tuple[PassAtK, ...]]
     """One entry per k, ascending."""
+    causes: dict[FailureCause, int] = Field(default_factory=dict)
+    """Failed candidates by why they failed, in the order of the list; causes that none has are left out. Empty also in
+    the summary of a version that did not know them."""
+    paper_classes: dict[PaperClass, int] = Field(default_factory=dict)
+    """Failed candidates by the paper's class of their error; the others are of none that could be told."""
 
 
 class Group(Record):
@@ -205,7 +217,8 @@ def summarise(
 ) -> Summary:
     """Return the numbers of a run. The module's docstring says how they are made.
 
-    Results are taken one at a time and in any order; what is kept of each is three bytes.
+    Results are taken one at a time and in any order; what is kept of each is three bytes, and of each task how often
+    it had which outcome and cause.
 
     Args:
         results: at most one per execution of a candidate.
@@ -267,6 +280,12 @@ class _Ledger:
         self._seen = [bytearray(length) for length in self.lengths]
         self.outcomes: list[Counter[str]] = [Counter() for _ in tasks.tasks]
         self.assets: list[Counter[Assets]] = [Counter() for _ in tasks.tasks]
+        self.causes: dict[Rule, list[Counter[FailureCause]]] = {
+            rule: [Counter() for _ in tasks.tasks] for rule in RULES
+        }
+        self.paper_classes: dict[Rule, list[Counter[PaperClass]]] = {
+            rule: [Counter() for _ in tasks.tasks] for rule in RULES
+        }
         # Whole nanoseconds: unlike that of floats, their sum does not depend on the order.
         self._nanoseconds: Counter[str] = Counter()
         self._cpu_unknown = self._reused = 0
@@ -294,6 +313,10 @@ class _Ledger:
             self.assets[index][result.execution.assets] += 1
         for rule in RULES:
             self.known[rule][index][result.candidate] = _what_is_known(result, rule)
+        for rule, finding in find(result).items():
+            self.causes[rule][index][finding.cause] += 1
+            if finding.paper_class is not None:
+                self.paper_classes[rule][index][finding.paper_class] += 1
         self._add_times(result)
 
     def _add_repeat(self, result: Result, index: int, name: str) -> None:
@@ -393,11 +416,9 @@ def _of_tasks(value: Floats, lower: Floats, upper: Floats, given: npt.NDArray[np
 
 def _group(ledger: _Ledger, scores: Mapping[Rule, _RuleScores], members: npt.NDArray[np.intp], leading: Rule) -> Group:
     lengths = [ledger.lengths[index] for index in members]
-    outcomes: Counter[str] = Counter()
-    assets: Counter[Assets] = Counter()
-    for index in members:
-        outcomes.update(ledger.outcomes[index])
-        assets.update(ledger.assets[index])
+    outcomes, assets = _sum(ledger.outcomes, members), _sum(ledger.assets, members)
+    causes = {rule: _sum(ledger.causes[rule], members) for rule in RULES}
+    paper_classes = {rule: _sum(ledger.paper_classes[rule], members) for rule in RULES}
     pending = sum(lengths) - outcomes.total()
     return Group(
         tasks=len(members),
@@ -416,10 +437,19 @@ def _group(ledger: _Ledger, scores: Mapping[Rule, _RuleScores], members: npt.NDA
                     estimator: tuple(_mean(k, per_task, members) for k, per_task in per_k.items())
                     for estimator, per_k in of_rule.per_task.items()
                 },
+                causes={cause: causes[rule][cause] for cause in CAUSES if causes[rule][cause]},
+                paper_classes={name: paper_classes[rule][name] for name in PAPER_CLASSES if paper_classes[rule][name]},
             )
             for rule, of_rule in scores.items()
         },
     )
+
+
+def _sum(counts: Sequence[Counter[Name]], members: npt.NDArray[np.intp]) -> Counter[Name]:
+    total: Counter[Name] = Counter()
+    for index in members:
+        total.update(counts[index])
+    return total
 
 
 def _mean(k: int, per_task: _PerTask, members: npt.NDArray[np.intp]) -> PassAtK:

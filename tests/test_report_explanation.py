@@ -10,7 +10,7 @@ from rich.console import Console
 from ml_bench_metric.report.explanation import explain
 from ml_bench_metric.results import Result
 from ml_bench_metric.sandbox.execution import Output, Times
-from tests.result_builders import BAD, ERROR, execution, result
+from tests.result_builders import BAD, ERROR, FAILING, execution, result
 
 NASTY = "[bold red]x[/]\x1b[2J\x1b]0;title\x07\r:smile:\u202e\ud800\x00\x9b31m\u2028end"
 ESCAPED = "[bold red]x[/]\\x1b[2J\\x1b]0;title\\x07\\r:smile:\\u202e\\ud800\\x00\\x9b31m\\u2028end"
@@ -58,12 +58,20 @@ def test_everything_that_explains_a_verdict_is_there() -> None:
         assert expected in text
 
 
+def test_the_cause_stands_there_once_or_for_each_rule_and_not_for_what_passes() -> None:
+    assert "  cause      other: exit status 1\n" in printed(result(execution=FAILING))
+    both = printed(result(execution=execution("still_running", cpu_seconds=0.1), original=BAD))
+    assert "  cause      original: argument missing (E3 knowledge manipulation): not in the program: lr=0.001\n" in both
+    assert "  cause      strict: waits without computing: still running at the limit" in both
+    assert "cause" not in printed(result())
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_nothing_a_candidate_wrote_can_act_on_the_terminal(terminal: bool) -> None:
     ran = execution("killed", reason=NASTY, stdout=Output(head=NASTY, bytes=9), stderr=Output(tail=NASTY, bytes=9))
     one = result(f"{NASTY}/1", execution=ran, text=NASTY, extraction=NASTY, problems=(NASTY,), repository="x")
     text = printed(one, terminal=terminal)
-    assert text.count(ESCAPED) == 7
+    assert text.count(ESCAPED) == 8
     for character in "\x07\r\u202e\ud800\x00\x9b\u2028":
         assert character not in text
     assert "\x1b[2J" not in text

@@ -174,6 +174,12 @@ def test_bounds_in_a_cell_are_rounded_outwards() -> None:
     assert cells(text, "all ")[3] == "66-84"
 
 
+def test_why_candidates_failed_stands_below_the_table() -> None:
+    text = printed(run(), 200)
+    assert "Causes of failures, rule original: other 18\n" in text
+    assert "  External-Attention-pytorch: other 6\n" in text
+
+
 def test_an_incomplete_run_says_so() -> None:
     assert "Candidates not judged yet, which are not among n: 3; this run is not complete" in printed(run(t1="Pf..."))
 

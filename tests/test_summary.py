@@ -106,6 +106,37 @@ def test_answers_without_a_program_are_judged_and_fail() -> None:
     assert (summary.overall.candidates, summary.overall.outcomes["no_program"]) == (2, 1)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_every_candidate_that_was_judged_and_failed_has_one_cause(rule: Rule) -> None:
+    summary = summary_of({"a/1": "PfEx-w", "a/2": "", "b/1": "fw.."}, rule=rule)
+    for group in (summary.overall, *summary.repositories.values(), *summary.types.values()):
+        score = group.scores[rule]
+        assert sum(score.causes.values()) == group.candidates - score.passed > 0
+    waits = {} if rule == "original" else {"waits": 2}
+    assert summary.overall.scores[rule].causes == {
+        "refusal_or_empty": 1,
+        "argument_missing": 1,
+        **waits,
+        "other": 2,
+    }
+    assert summary.overall.scores[rule].paper_classes == {"E3": 1, "E5": 1}
+    assert summary.repositories["b"].scores[rule].causes == {**({"waits": 1} if waits else {}), "other": 1}
+
+
+def test_causes_are_in_the_order_of_their_list_and_of_first_executions_alone() -> None:
+    results = [*results_of({"a/1": "f-"}), result("a/1", 1, repeat=1, execution=FAILING)]
+    summary = summarise(results, task_set("a/1"), {"a/1": 2})
+    assert list(summary.overall.scores["strict"].causes.items()) == [("refusal_or_empty", 1), ("other", 1)]
+
+
+def test_the_summary_of_a_version_that_knew_no_causes_is_read() -> None:
+    stored = json.loads(summary_of({"a/1": "Pf"}).to_json())
+    for group in (stored["overall"], *stored["repositories"].values(), *stored["types"].values()):
+        for score in group["scores"].values():
+            del score["causes"], score["paper_classes"]
+    assert Summary.from_json(json.dumps(stored)).overall.scores["strict"].causes == {}
+
+
 def test_k_larger_than_n_is_absent_never_one() -> None:
     found = scores({"a/1": "PPPPP", "a/2": "PP"})
     assert found[2].value == 1.0

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from ml_bench_metric.causes import find
 from ml_bench_metric.checks import Checks
 from ml_bench_metric.printable import printable
 from ml_bench_metric.report.assets import NOT_COMPARABLE, WORDS
+from ml_bench_metric.report.causes import in_words
 from ml_bench_metric.results import RULES, Result
 from ml_bench_metric.sandbox.execution import Execution, Output
 from ml_bench_metric.verdicts import verdict
@@ -19,7 +21,8 @@ _WORDS = {True: ("passed", "green"), False: ("failed", "red"), None: ("unknown",
 
 
 def explain(result: Result, console: Console) -> None:
-    """Print everything that explains a candidate's verdicts: both of them, its checks, its program and execution.
+    """Print everything that explains a candidate's verdicts: both of them, the cause of a failure, its
+    checks, its program and execution.
 
     Nothing in the texts of a candidate or of its output can act on the terminal: control characters, also line ends
     other than a newline, are shown as escapes, and markup is shown as it is.
@@ -31,7 +34,7 @@ def explain(result: Result, console: Console) -> None:
         found = verdict(result, rule)
         word, style = _WORDS[found.passed]
         console.print(Text.assemble(f"  {rule:<11}", (word, style), ": ", found.reason), soft_wrap=True)
-    for label, text in _facts(result):
+    for label, text in (*_causes(result), *_facts(result)):
         console.print(Text(f"  {label:<11}{printable(text)}"), soft_wrap=True)
     if result.program is not None:
         program = result.program
@@ -41,6 +44,15 @@ def explain(result: Result, console: Console) -> None:
     if result.execution is not None:
         _print_output("stdout", result.execution.stdout, console)
         _print_output("stderr", result.execution.stderr, console)
+
+
+def _causes(result: Result) -> Iterator[tuple[str, str]]:
+    """Yield why it failed: once where that is the same under all rules under which it did."""
+    rules_of: dict[str, list[str]] = {}
+    for rule, finding in find(result).items():
+        rules_of.setdefault(in_words(finding), []).append(rule)
+    for text, rules in rules_of.items():
+        yield "cause", text if len(rules_of) == 1 else f"{', '.join(rules)}: {text}"
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:

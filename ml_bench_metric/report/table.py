@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ml_bench_metric.printable import printable
+from ml_bench_metric.report import causes
 from ml_bench_metric.report.assets import NOT_COMPARABLE
 from ml_bench_metric.results import RULES
 from ml_bench_metric.summary import Group, PassAtK, Summary
@@ -175,6 +176,7 @@ def _lines(summary: Summary) -> Iterator[str]:
         yield f"Candidates whose execution was known from an identical one: {summary.times.reused}"
     if overall.pending:
         yield f"Candidates not judged yet, which are not among n: {overall.pending}; this run is not complete"
+    yield from causes.lines(summary)
 
 
 def _executed_ceiling_line(summary: Summary) -> str:

@@ -16,7 +16,7 @@ from tests.hostile.case import exits
 from tests.hostile.places import Difference, Place
 from tests.podman_engine import missing, podman_service, skip
 
-_GONE_SECONDS = 30.0
+_GONE_SECONDS = 90.0
 
 DIFFERENCES: Mapping[str, Difference] = {
     "makes-namespaces": Difference("its filter of system calls lets a candidate make a user namespace", exits(9)),

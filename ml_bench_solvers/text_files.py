@@ -159,7 +159,7 @@ def _texts(entries: Iterable[_Entry]) -> tuple[TextFile, ...]:
 
 
 def _order(path: str) -> tuple[bool, int, bool, bytes]:
-    raw = os.fsencode(path) if path.isprintable() else path.encode("utf-8", "surrogatepass")
+    raw = path.encode("utf-8", "surrogateescape")
     name = _README.fullmatch(path.rpartition("/")[2])
     if name is None:
         return True, 0, False, raw

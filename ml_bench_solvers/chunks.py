@@ -22,7 +22,7 @@ def chunks(path: str, text: str) -> Iterator[Span]:
 
     Python falls apart by its syntax: functions and classes stay whole where they fit into a chunk, and fall apart into
     what is in them where they do not; comments and decorators stay with what follows. Other files, and what is no
-    Python of today, fall apart by paragraphs. Small neighbours are one chunk.
+    Python of today, fall apart by paragraphs. Small neighbours are one chunk. Empty lines around a chunk are in none.
 
     Args:
         path: of the file; `.py` is Python.
@@ -33,17 +33,18 @@ def chunks(path: str, text: str) -> Iterator[Span]:
         parts = [match.span() for match in _PARAGRAPH.finditer(text)]
     for start, end in _merged(piece for part in parts for piece in _short(text, part)):
         if _WORD.search(text, start, end):
-            yield start, end
+            piece = text[start:end]
+            yield end - len(piece.lstrip("\n")), start + len(piece.rstrip())
 
 
 def _of_python(text: str) -> list[Span] | None:
-    """Return the spans of statements of a program, larger ones taken apart; None where it is none."""
+    """Return the spans of statements of a program, larger ones taken apart; None where it is none, or nothing but comments."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the program, such as an unknown escape
             body = ast.parse(text).body
         lines = [0, *(match.end() for match in _LINE.finditer(text))]
-        return list(_statements(body, 0, len(text), lines))
+        return list(_statements(body, 0, len(text), lines)) or None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

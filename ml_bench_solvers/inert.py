@@ -7,7 +7,7 @@ import re
 
 _MARKER = re.compile(
     r"<(?=[|\uff5c][^<>|\uff5c\n]{1,40}[|\uff5c]>"  # <|im_start|>, <|eot_id|>, and with the wide bars of some
-    r"|/?s>|/?(?:start|end)_of_(?:turn|text)>|[be]os>|pad>|/?think>|/?tool_call>|<\/?SYS>>)"
+    r"|/?s>|/?(?:start|end)_of_(?:turn|text)>|[be]os>|/?think>|/?tool_call>|<\/?SYS>>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])"
 )
 """First characters of the control markers of chat formats. Where a server takes a message's text for tokens as it

@@ -38,9 +38,9 @@ def sentences(path: str, text: str) -> Iterator[Span]:
     if not (is_readme(path) or path.lower().endswith(_PROSE)):
         yield from (match.span() for match in _LINE.finditer(text) if _WORD.search(match[0]))
         return
-    for start, end in _blocks(text):
+    for start, end, is_prose in _blocks(text):
         last = start
-        for found in _END.finditer(text, start, end):
+        for found in _END.finditer(text, start, end) if is_prose else ():
             if _WORD.search(text, last, found.end()):
                 yield last, last + len(text[last : found.end()].rstrip())
                 last = found.end()
@@ -48,8 +48,8 @@ def sentences(path: str, text: str) -> Iterator[Span]:
             yield last, end
 
 
-def _blocks(text: str) -> Iterator[Span]:
-    """Yield the parts of a text in prose over whose ends no sentence goes."""
+def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield the spans over whose ends no sentence goes, and whether they can have several."""
     start = end = -1
     in_code = False
     for match in _LINE.finditer(text):
@@ -58,13 +58,13 @@ def _blocks(text: str) -> Iterator[Span]:
         follows = start >= 0 and match.start() == end + 1
         alone = in_code or fence or (_ALONE.match(line) is not None and not (follows and line.startswith(" ")))
         if start >= 0 and (alone or not follows or not line.strip() or _ITEM.match(line)):
-            yield start, end
+            yield start, end, True
             start = -1
         if fence:
             in_code = not in_code
         elif alone:
-            yield match.span()
+            yield *match.span(), False
         elif line.strip():
             start, end = (match.start() if start < 0 else start), match.end()
     if start >= 0:
-        yield start, end
+        yield start, end, True

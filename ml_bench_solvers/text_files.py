@@ -58,7 +58,10 @@ _TEXT_OR_DATA = {
     *(".data", ".tab", ".index", ".names", ".labels", ".scp", ".ctm", ".bpe", ".model", ".prototxt", ".pbtxt"),
 }
 _MINIFIED = re.compile(r"[.-]min\.(js|mjs|css|html?)$", re.IGNORECASE)
-_README = re.compile(r"readme(?P<more>.*?)(\.(md|markdown|mdown|rst|txt|adoc|org|rdoc))?", re.IGNORECASE)
+_README = re.compile(
+    r"readme(?P<more>(?:[._ -].*)?)\.(md|markdown|mdown|rst|txt|adoc|org|rdoc)|readme(?P<bare>(?:[_-]\w*)?)",
+    re.IGNORECASE,
+)
 _MARKS = (
     *((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32")),  # before UTF-16, whose mark begins the same
     *((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")),
@@ -164,7 +167,7 @@ def _order(path: str) -> tuple[bool, int, bool, bytes]:
     if name is None:
         return True, 0, False, raw
     # README.md goes before README_zh.md, and the one of the whole repository before those of its parts.
-    return False, path.count("/"), bool(name["more"]), raw
+    return False, path.count("/"), bool(name["more"] or name["bare"]), raw
 
 
 def _may_be_text(path: str, size: int) -> bool:

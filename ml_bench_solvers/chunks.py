@@ -38,7 +38,7 @@ def chunks(path: str, text: str) -> Iterator[Span]:
 
 
 def _of_python(text: str) -> list[Span] | None:
-    """Return the spans of statements of a program, larger ones taken apart; None where it is none, or nothing but comments."""
+    """Return the spans of a program's statements, larger ones taken apart; None where it has none, or is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the program, such as an unknown escape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -82,6 +83,6 @@ def test_without_a_word_there_is_no_chunk(text: str) -> None:
 def test_chunks_are_in_order_and_cover_every_word(lines: list[str], path: str) -> None:
     text = "".join(lines)
     spans = list(chunks(path, text))
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     covered = {place for start, end in spans for place in range(start, end)}
     assert {match.start() for match in re.finditer(r"[^\W_]", text)} <= covered

@@ -180,7 +180,11 @@ def _print_text(text: str) -> None:
     """Print a text as it is into a file or pipe; a terminal gets nothing that could move its cursor."""
     from ml_bench_metric.printable import printable
 
-    if sys.stdout.isatty():
+    if _is_terminal():
         # A tab is harmless, and code is unreadable without.
         text = "\n".join(printable(line.expandtabs(4)) for line in text.split("\n"))
     print(text)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ def write_table(prompts: Iterable[Prompt], path: Path) -> int:
     except OSError as error:
         raise PromptError(f"{printable(str(path))} cannot be written: {error.strerror or error}") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # its folder may be none
+            draft.unlink()
     return count
 
 

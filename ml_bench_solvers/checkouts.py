@@ -6,7 +6,7 @@ import tempfile
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from ml_bench_solvers.repository_text import RepositoryText, unpacked
 from ml_bench_solvers.text_files import RULES_VERSION, TextFile, read_folder, read_tar
 
 if TYPE_CHECKING:
-    from docker import DockerClient
+    from ml_bench_metric.environments.images import EnvironmentImage
 
 _REMEMBERED = 3
 """Texts that are held in memory: they take up to 100 MB each, and tasks come ordered by repository."""
@@ -56,8 +56,17 @@ class RepositoryTexts:
         self._progress = progress
         self._texts: OrderedDict[tuple[str, str | None], RepositoryText] = OrderedDict()
         self._failures: dict[tuple[str, str | None], str] = {}
-        self._client: DockerClient | None = None
+        self._images: list[EnvironmentImage] | str | None = None
+        self._image_lock = threading.Lock()
         self._lock = threading.Lock()
+
+    def key_of(self, task: Task) -> tuple[str, str | None]:
+        """Return what tells the text of a task's repository from others.
+
+        Raises:
+            RepositoryError: no image has the task's repository, or no engine answers.
+        """
+        return task.github, (self._image_of(task) if self._from_images else task.commit)
 
     def text_of(self, task: Task) -> RepositoryText:
         """Return the text of a task's repository at its pinned commit.
@@ -65,7 +74,7 @@ class RepositoryTexts:
         Raises:
             RepositoryError: it cannot be had; the message says what to do. Asking again tells the same.
         """
-        key = (task.github, task.commit)
+        key = self.key_of(task)
         with self._lock:
             if key in self._failures:
                 raise RepositoryError(self._failures[key])
@@ -111,18 +120,25 @@ class RepositoryTexts:
         return self._cached(read, "commit", task.github, source.digest)
 
     def _of_image(self, task: Task) -> RepositoryText:
-        from ml_bench_metric.environments.images import list_images, serving_images
-        from ml_bench_metric.sandbox.docker_engine import connect
+        image, folder = self._image_of(task), f"{WORKSPACE}/{task.directory}"
+        return self._cached(lambda: _in_image(image, folder), "image", image, folder)
 
-        self._client = client = self._client or connect()
-        serving = serving_images(list_images(client), task.repository, task.task_id)
+    def _image_of(self, task: Task) -> str:
+        """Return the digest of the image whose files are shown: tasks of one repository may have different ones."""
+        from ml_bench_metric.environments.images import serving_images
+
+        with self._image_lock:
+            if self._images is None:
+                self._images = _list_images()
+        if isinstance(self._images, str):
+            raise RepositoryError(self._images)
+        serving = serving_images(self._images, task.repository, task.task_id)
         if not serving:
             raise RepositoryError(
                 f"no image with {task.repository} was built: `ml-bench images build {task.repository}` does it, or "
                 "leave out --from-images"
             )
-        folder = f"{WORKSPACE}/{task.directory}"
-        return self._cached(lambda: _in_image(client, serving[0].digest, folder), "image", serving[0].digest, folder)
+        return serving[0].digest
 
     def _cached(self, read: Callable[[], tuple[TextFile, ...]], *parts: str) -> RepositoryText:
         data = self._cache.get(RULES_VERSION, *parts) if self._cache else None
@@ -149,17 +165,30 @@ def _package_folder(task: Task) -> Path | None:
     return folder if folder and folder.is_dir() else None
 
 
-def _in_image(client: DockerClient, image: str, folder: str) -> tuple[TextFile, ...]:
+def _list_images() -> list[EnvironmentImage] | str:
+    """Return the engine's images, or what is wrong with it, so that it is not asked once for each task."""
+    from ml_bench_metric.environments.engine_calls import told
+    from ml_bench_metric.environments.images import list_images
+    from ml_bench_metric.sandbox.docker_engine import connect
+
+    try:
+        with told("listing the images"):
+            return list_images(connect())
+    except SandboxError as error:
+        return str(error)
+
+
+def _in_image(image: str, folder: str) -> tuple[TextFile, ...]:
     """Return the text files of an image's folder. Nothing of the image is run."""
     from ml_bench_metric.environments.engine_calls import patient, told
-    from ml_bench_metric.sandbox.docker_engine import OWNER_LABEL, owner, remove_container
+    from ml_bench_metric.sandbox.docker_engine import OWNER_LABEL, connect, owner, remove_container
 
+    client = connect()
     with patient(client), told(f"taking {folder} from image {image[:19]}"), tempfile.TemporaryFile() as buffer:
         # Created, not started: its files can be read all the same.
         made = client.api.create_container(image, command=["true"], labels={OWNER_LABEL: owner()})["Id"]
         try:
-            chunks: Iterator[bytes] = client.api.get_archive(made, folder)[0]
-            for chunk in chunks:
+            for chunk in client.api.get_archive(made, folder)[0]:
                 buffer.write(chunk)
         finally:
             remove_container(client, made)

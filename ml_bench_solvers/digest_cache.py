@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class DigestCache:
     def put(self, data: bytes, *parts: object) -> None:
         """Store data under such values; do nothing where it cannot be written."""
         path = self._path(parts)
-        draft = path.with_name(f"{path.name}.{os.getpid()}-{time.monotonic_ns()}.new")
+        draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:

@@ -102,7 +102,7 @@ class PromptMaker:
             RepositoryError: the repository's text cannot be had.
             PromptError: package `bm25s` is missing.
         """
-        key = (task.github, task.commit)
+        key = self._texts.key_of(task)
         with self._lock:
             if key not in self._indices:
                 self._indices[key] = index_of(self._texts.text_of(task), self._passages, self._cache)
@@ -110,7 +110,7 @@ class PromptMaker:
 
     def _context(self, task: Task) -> _Context:
         if self.setting == "code":
-            key = (task.github, task.commit)
+            key = self._texts.key_of(task)
             with self._lock:
                 if key not in self._of_code:  # the same for all tasks of a repository
                     self._of_code[key] = self._fitting(self._texts.text_of(task).text)

@@ -11,7 +11,7 @@ Left out are, wherever they lie:
   as in minified scripts;
 - files without any text.
 
-Of a notebook the cells' sources are kept, and their outputs are not.
+Of a notebook the cells' sources are kept, and their outputs are not; it may be larger than 1 MiB, its sources may not.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ RULES_VERSION = 1
 
 LARGEST_BYTES = 1 << 20
 LARGEST_DATA_BYTES = 100_000
+LARGEST_NOTEBOOK_BYTES = 32 << 20
+"""With its outputs, which are pictures for the most part."""
 
 _LEFT_OUT_FOLDERS = {
     *(".git", ".hg", ".svn", "cvs", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"),
@@ -57,6 +59,7 @@ _TEXT_OR_DATA = {
     *("", ".json", ".xml", ".html", ".htm", ".yaml", ".yml", ".txt", ".lst", ".list", ".dict", ".vocab", ".dat"),
     *(".data", ".tab", ".index", ".names", ".labels", ".scp", ".ctm", ".bpe", ".model", ".prototxt", ".pbtxt"),
 }
+_NOTEBOOK = ".ipynb"
 _MINIFIED = re.compile(r"[.-]min\.(js|mjs|css|html?)$", re.IGNORECASE)
 _README = re.compile(
     r"readme(?P<more>(?:[._ -].*)?)\.(md|markdown|mdown|rst|txt|adoc|org|rdoc)|readme(?P<bare>(?:[_-]\w*)?)",
@@ -173,7 +176,8 @@ def _order(path: str) -> tuple[bool, int, bool, bytes]:
 def _may_be_text(path: str, size: int) -> bool:
     name = path.rpartition("/")[2].lower()
     suffix = PurePosixPath(name).suffix
-    if not size or size > LARGEST_BYTES or name in _LEFT_OUT_NAMES or suffix in _LEFT_OUT_SUFFIXES:
+    largest = LARGEST_NOTEBOOK_BYTES if suffix == _NOTEBOOK else LARGEST_BYTES
+    if not 0 < size <= largest or name in _LEFT_OUT_NAMES or suffix in _LEFT_OUT_SUFFIXES:
         return False
     if is_readme(path):
         return True
@@ -188,9 +192,10 @@ def _text_of(path: str, data: bytes) -> str | None:
             return None
         encoding = "utf-8-sig"
     text = data.decode(encoding, "replace").replace("\0", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")
-    if path.lower().endswith(".ipynb"):
+    if path.lower().endswith(_NOTEBOOK):
         text = _cells(text)
-    elif not is_readme(path) and len(text) > _LONG_LINES_FROM and len(text) > _LONG_LINE * (text.count("\n") + 1):
+        return text if len(text.encode()) <= LARGEST_BYTES else None
+    if not is_readme(path) and len(text) > _LONG_LINES_FROM and len(text) > _LONG_LINE * (text.count("\n") + 1):
         return None
     return text
 

@@ -9,12 +9,14 @@ import pytest
 from ml_bench_metric.environments import checkout
 from ml_bench_metric.sandbox.docker_engine import list_containers
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
+from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_metric.tasks import Task, load_tasks
 from ml_bench_solvers import checkouts
 from ml_bench_solvers.checkouts import RepositoryTexts
 from ml_bench_solvers.digest_cache import DigestCache
 from ml_bench_solvers.prompt_error import RepositoryError
 from ml_bench_solvers.repository_text import RepositoryText
+from ml_bench_solvers.text_files import TextFile
 from tests.recipe_builders import git, take_away
 from tests.task_builders import task
 
@@ -173,6 +175,36 @@ def test_from_an_image_the_text_is_the_same_and_no_container_is_left(
     assert found == RepositoryTexts().text_of(sample)
     assert {record["Id"] for record in list_containers(docker_sandbox.client)} <= before
     assert RepositoryTexts(from_images=True, cache=cache).text_of(sample) == found
+
+
+def test_tasks_that_run_in_different_images_have_the_text_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.recipe_builders import FakeEngine, environment_record
+
+    engine = FakeEngine(
+        environment_record("general", "a", repositories="Some-Repo"),
+        environment_record("special", "b", repositories="Some-Repo", tasks="Some-Repo/2"),
+    )
+    monkeypatch.setattr("ml_bench_metric.sandbox.docker_engine.connect", lambda: engine)
+    monkeypatch.setattr(checkouts, "_in_image", lambda image, folder: (TextFile(image, folder),))
+    texts = RepositoryTexts(from_images=True)
+    found = [texts.text_of(task(id=number, task_id=f"Some-Repo/{number}")).files[0] for number in (1, 2, 3)]
+    assert found[0] == found[2] != found[1]
+    assert found[0].text == "/workspace/Some-Repo"
+
+
+def test_an_engine_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def refuse() -> None:
+        asked.append(1)
+        raise SandboxError("no answer from the engine")
+
+    monkeypatch.setattr("ml_bench_metric.sandbox.docker_engine.connect", refuse)
+    texts = RepositoryTexts(from_images=True)
+    for _ in range(3):
+        with pytest.raises(RepositoryError, match="no answer from the engine"):
+            texts.text_of(task())
+    assert len(asked) == 1
 
 
 @pytest.mark.docker

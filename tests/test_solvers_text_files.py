@@ -133,6 +133,15 @@ def test_of_a_notebook_the_sources_are_kept_and_the_outputs_are_not(tmp_path: Pa
     assert text(tmp_path) == "# [markdown]\n# Title\nwords\n\n# [code]\nprint('?')"
 
 
+@pytest.mark.parametrize(("outputs", "sources", "kept"), [(2, 0, True), (0, 2, False)])
+def test_a_notebook_may_be_large_for_its_outputs_but_not_for_its_sources(
+    tmp_path: Path, outputs: int, sources: int, kept: bool
+) -> None:
+    cell = {"cell_type": "code", "source": "a = 1\n" + "b\n" * (sources << 19), "outputs": "x" * (outputs << 20)}
+    write(tmp_path, "a.ipynb", json.dumps({"cells": [cell]}))
+    assert paths(tmp_path) == (["a.ipynb"] if kept else [])
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"cells": 3}', '{"cells": [{}]}', "[" * 50_000])
 def test_what_only_calls_itself_a_notebook_is_left_out(tmp_path: Path, content: str) -> None:
     write(tmp_path, "a.ipynb", content)

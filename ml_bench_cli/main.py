@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from ml_bench_cli import assets, cache, check, doctor, evaluate, hub, images, register, rejudge, show, tasks, validate
+from ml_bench_cli import (
+    assets,
+    cache,
+    check,
+    doctor,
+    evaluate,
+    hub,
+    images,
+    prompt,
+    register,
+    rejudge,
+    show,
+    tasks,
+    validate,
+)
 from ml_bench_cli.options import BAD_INPUT, INTERRUPTED, NOTHING_EXECUTED
 
 app = typer.Typer(
@@ -22,6 +36,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
 app.command("tasks")(tasks.tasks)
+app.command("prompt")(prompt.prompt)
 app.command("doctor")(doctor.doctor)
 app.command("rejudge")(rejudge.rejudge)
 app.command("show")(show.show)
@@ -86,8 +101,9 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
+    from ml_bench_solvers.prompt_error import PromptError
 
-    of_data = (DataError, PredictionsError, RunError, HubError)
+    of_data = (DataError, PredictionsError, RunError, HubError, PromptError)
     of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
     if isinstance(error, (*of_data, *of_environments)):
         return BAD_INPUT

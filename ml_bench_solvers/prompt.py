@@ -1,4 +1,4 @@
-"""Prompt: what a model is asked about one task. Data only: `prompts.py` makes them, whoever generates sends them."""
+"""Prompt: what a model is asked about one task. Data only; `prompts.py` makes them, whoever generates sends them."""
 
 from __future__ import annotations
 

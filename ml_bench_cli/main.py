@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from ml_bench_cli import assets, cache, check, doctor, evaluate, hub, images, register, rejudge, show, tasks, validate
+from ml_bench_cli import (
+    assets,
+    cache,
+    check,
+    doctor,
+    evaluate,
+    export_requests,
+    hub,
+    images,
+    import_answers,
+    register,
+    rejudge,
+    show,
+    tasks,
+    validate,
+)
 from ml_bench_cli.options import BAD_INPUT, INTERRUPTED, NOTHING_EXECUTED
 
 app = typer.Typer(
@@ -23,6 +38,8 @@ app.command("validate")(validate.validate)
 app.command("check")(check.check)
 app.command("tasks")(tasks.tasks)
 app.command("doctor")(doctor.doctor)
+app.command("export-requests")(export_requests.export_requests)
+app.command("import-answers")(import_answers.import_answers)
 app.command("rejudge")(rejudge.rejudge)
 app.command("show")(show.show)
 app.command("register")(register.register)
@@ -86,10 +103,13 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
+    from ml_bench_solvers.batch import BatchError
+    from ml_bench_solvers.plain_prompts import PromptsUnavailableError
 
     of_data = (DataError, PredictionsError, RunError, HubError)
     of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
-    if isinstance(error, (*of_data, *of_environments)):
+    of_solvers = (BatchError, PromptsUnavailableError)
+    if isinstance(error, (*of_data, *of_environments, *of_solvers)):
         return BAD_INPUT
     if isinstance(error, (SandboxError, BuildError, BashMissingError)):
         return NOTHING_EXECUTED

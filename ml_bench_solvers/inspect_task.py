@@ -114,7 +114,7 @@ def ml_bench_judge(
 
     async def score(state: TaskState, target: Target) -> Score:
         stop = Stop()
-        execute = partial(judge.judge, str(state.sample_id), state.output.completion, state.epoch - 1, stop)
+        execute = partial(judge.execute, str(state.sample_id), state.output.completion, state.epoch - 1, stop)
         try:
             places = await anyio.to_thread.run_sync(judge.workers)
             async with concurrency("ml-bench judge", places):

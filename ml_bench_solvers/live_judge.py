@@ -66,7 +66,7 @@ class LiveJudge:
         sandbox, _ = self._opened()
         return len(allot(self._workers, self._settings.limits, sandbox.capacity()).slots)
 
-    def judge(self, task_id: str, text: str, index: int = 0, stop: Stop | None = None) -> Result:
+    def execute(self, task_id: str, text: str, index: int = 0, stop: Stop | None = None) -> Result:
         """Execute a candidate and return what became of it; `verdicts.verdict` says what that means.
 
         It waits while others own the machine. A sandbox that failed is an execution with `environment_error`.

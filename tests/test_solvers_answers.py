@@ -203,7 +203,9 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
 
 
 def test_requests_without_all_their_answers_are_those_to_send_again(write: Write) -> None:
-    sent = [{"custom_id": name, "body": {}} for name in ("dgl_2f1__0", "dgl_2f1__1", "dgl_2f2__0x2", "dgl_2f12__0x2")]
+    sent: list[dict[str, Any]] = [
+        {"custom_id": name, "body": {}} for name in ("dgl_2f1__0", "dgl_2f1__1", "dgl_2f2__0x2", "dgl_2f12__0x2")
+    ]
     requests = write(*sent, name="requests.jsonl")
     found = read(
         write(

@@ -77,9 +77,13 @@ def export_requests(
 
 def _fields(text: str) -> dict[str, Any]:
     try:
-        fields = json.loads(text)
+        fields = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         raise typer.BadParameter(f"--body is no JSON: {error}") from error
     if not isinstance(fields, dict):
         raise typer.BadParameter('--body is no JSON object; write for example \'{"reasoning_effort": "low"}\'')
     return fields
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON value")

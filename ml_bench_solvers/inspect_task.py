@@ -28,6 +28,7 @@ from inspect_ai.util import concurrency
 from ml_bench_metric.checks import Rule
 from ml_bench_metric.evaluation import Stop
 from ml_bench_metric.judge import harness_version
+from ml_bench_metric.pass_at_k import checked_ks
 from ml_bench_metric.results import RULES, Result
 from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_metric.tasks import TaskSet, load_tasks
@@ -71,7 +72,13 @@ def ml_bench(
         workers: candidates at a time; None for as many as fit.
         timeout: time limit of a candidate in seconds; None for the original judge's.
         image: runs everything; None for the images that `ml-bench images build` made.
+
+    Raises:
+        ValueError: an argument cannot be used; no model was asked.
     """
+    ks = [value for value in checked_ks(_whole_numbers(k)) if value <= answers]
+    if not ks:
+        raise ValueError(f"k is {k!r} and answers is {answers}: no k has a value; give more answers or a smaller k")
     found = _tasks(tasks, split, repositories)
     samples = [
         Sample(
@@ -89,7 +96,6 @@ def ml_bench(
         )
         for one, prompt in prompts_for(found.tasks, setting)
     ]
-    ks = [value for value in _whole_numbers(k) if value <= answers]
     return Task(
         dataset=MemoryDataset(samples, name=f"ml-bench-{split}", location=found.origin),
         solver=generate(),
@@ -109,7 +115,13 @@ def ml_bench_judge(
     image: str | None = None,
     extract: Literal["auto", "none"] = "auto",
 ) -> Scorer:
-    """Return the judge as a scorer of Inspect; its arguments are those of `ml_bench`."""
+    """Return the judge as a scorer of Inspect; its arguments are those of `ml_bench`.
+
+    Raises:
+        ValueError: an argument cannot be used.
+    """
+    if rule not in RULES:
+        raise ValueError(f"rule is {rule!r}; give one of {', '.join(RULES)}")
     judge = LiveJudge(load_tasks(tasks, split), extract=extract, timeout=timeout, workers=workers, image=image)
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -164,7 +176,7 @@ def _tasks(source: str | None, split: str, repositories: str | Sequence[str]) ->
 def _whole_numbers(value: int | str | Sequence[int]) -> list[int]:
     """Return the values of k, however Inspect's `-T k=1,2` was read."""
     parts = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else value
-    return sorted({int(part) for part in parts})
+    return [int(part) for part in parts]
 
 
 def _message(message: Message) -> ChatMessage:

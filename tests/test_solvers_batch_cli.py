@@ -88,6 +88,7 @@ def test_a_table_of_prompts_comes_back_with_answers(tmp_path: Path) -> None:
         (("--out", "x.csv"), "end it in .jsonl"),
         (("--out", "x.jsonl"), "a request names its model"),
         (("--out", "x.jsonl", "--model", "m", "--body", "["), "--body is no JSON"),
+        (("--out", "x.jsonl", "--model", "m", "--body", '{"top_k": NaN}'), "NaN is no JSON value"),
         (("--out", "x.jsonl", "--model", "m", "--body", "[]"), "--body is no JSON object"),
     ],
 )

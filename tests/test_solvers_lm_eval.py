@@ -34,6 +34,13 @@ def test_documents_are_the_tasks_with_their_prompts() -> None:
     }
 
 
+def test_what_cannot_be_judged_or_asked_is_told_before_a_model_is() -> None:
+    with pytest.raises(ValueError, match="rule is 'lax'; give one of original, strict"):
+        load_rows("sample", rule="lax")
+    with pytest.raises(ValueError, match="setting 'whole' has no prompts"):
+        load_rows("sample", setting="whole")
+
+
 def test_the_judge_gets_the_answers_with_their_rows_and_its_verdicts_keep_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,7 +16,7 @@ from inspect_ai.model import Model, ModelOutput, ModelUsage, get_model
 
 from ml_bench_metric import judge
 from ml_bench_metric.tasks import load_tasks
-from ml_bench_solvers.inspect_task import ml_bench_judge
+from ml_bench_solvers.inspect_task import ml_bench, ml_bench_judge
 from ml_bench_solvers.plain_prompts import prompts_for
 
 pytestmark = pytest.mark.docker
@@ -85,6 +85,15 @@ def test_every_reference_passes(sample_image: str, tmp_path: Path) -> None:
 
 def test_an_empty_answer_is_worth_nothing(sample_image: str, tmp_path: Path) -> None:
     assert scores(run(lambda reference, number: "", tmp_path)) == {"pass_at_1": (0.0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [({"rule": "lax"}, "rule is 'lax'"), ({"k": 5}, "no k has a value"), ({"setting": "whole"}, "has no prompts")],
+)
+def test_what_cannot_be_scored_or_asked_is_told_before_a_model_is(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ml_bench(tasks="sample", answers=1, **arguments)
 
 
 def test_an_installed_package_shows_its_task_to_inspect() -> None:

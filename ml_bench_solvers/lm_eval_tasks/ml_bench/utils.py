@@ -32,12 +32,18 @@ def load_rows(
         repositories: only the tasks of these.
         setting: what of the repository the model is shown.
         others: `rule`, `workers`, `timeout`, `image` of the judge; what else is there belongs to the harness.
+
+    Raises:
+        ValueError: there is no such rule or setting; no model was asked.
     """
     import datasets
 
+    from ml_bench_metric.results import RULES
     from ml_bench_metric.tasks import load_tasks
     from ml_bench_solvers.plain_prompts import prompts_for
 
+    if others.get("rule", RULES[0]) not in RULES:
+        raise ValueError(f"rule is {others['rule']!r}; give one of {', '.join(RULES)}")
     found = load_tasks(tasks, split)
     chosen = found.only(repositories) if repositories else found
     options = json.dumps({name: others[name] for name in _OPTIONS if name in others})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the tasks for other harnesses with the harnesses themselves, each in a virtual environment of its own below
 # .venv-harnesses/. It needs the engine and the sample's image; answers run in containers, models are mocks.
-# Usage: scripts/test-harnesses.sh [PYTHON], where PYTHON (3.10 upward) makes the environments.
+# Usage: scripts/test-harnesses.sh [PYTHON], where PYTHON is that of the environment with this package in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,14 +10,17 @@ python=$(command -v "${1:-.venv/bin/python}") || { echo "no such Python: ${1:-.v
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The environment of a harness, made anew when what it is made of has changed.
+# The environment of a harness, made anew when what it is made of has changed. It sees the packages of PYTHON's own
+# environment, which it stands on: most of what a harness needs is there already, and only the rest is installed.
 make_environment() {
-    local folder=.venv-harnesses/$1 made_of
-    made_of="${packages[$1]} on $("$python" -V), $(sha256sum pyproject.toml)"
+    local folder=.venv-harnesses/$1 below made_of
+    below=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    made_of="${packages[$1]} on $("$python" -V) and $below, $(sha256sum pyproject.toml)"
     if [ "$(cat "$folder/made-of" 2>/dev/null)" = "$made_of" ] && "$folder/bin/python" -c '' 2>/dev/null; then return; fi
     echo "making $folder"
     "$python" -m venv --clear "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[$1]}" pytest --editable .
+    echo "$below" >"$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[$1]}"
     echo "$made_of" >"$folder/made-of"
 }
 
@@ -28,14 +31,20 @@ check() {
         ".venv-harnesses/$1/bin/python" -m pytest -p no:cacheprovider "tests/harnesses/test_$1.py"
 }
 
-echo "checking ${packages[*]}; making their environments takes a few minutes, once"
+echo "checking ${packages[*]}; making their environments takes a minute, once"
 failed=0
-for name in "${!packages[@]}"; do
-    # One after the other: both would write the package's metadata into this folder.
-    make_environment "$name" >"$work/make-$name.log" 2>&1 || { cat "$work/make-$name.log" >&2; exit 1; }
-done
 pids=()
 names=("${!packages[@]}")
+for name in "${names[@]}"; do
+    make_environment "$name" >"$work/make-$name.log" 2>&1 &
+    pids+=($!)
+done
+for index in "${!pids[@]}"; do
+    wait "${pids[$index]}" || { cat "$work/make-${names[$index]}.log" >&2; failed=1; }
+done
+[ "$failed" = 0 ] || exit 1
+
+pids=()
 for name in "${names[@]}"; do
     check "$name" >"$work/check-$name.log" 2>&1 &
     pids+=($!)

@@ -30,6 +30,13 @@ def test_every_id_is_safe_and_leads_back(task_id: str, places: tuple[int, int]) 
     assert places_of(name, known_names([task_id, *ODD])) == wanted
 
 
+@pytest.mark.parametrize("task_id", ODD)
+def test_the_longest_places_fit_into_an_id_too(task_id: str) -> None:
+    wanted = Places(task_id, 999_999, 999_999)
+    assert len(custom_id(wanted)) <= LONGEST_ID
+    assert places_of(custom_id(wanted), known_names(ODD)) == wanted
+
+
 @quick
 @given(first=st.text(max_size=80), second=st.text(max_size=80), places=PLACES, others=PLACES)
 def test_no_two_requests_have_the_same_id(

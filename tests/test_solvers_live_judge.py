@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.evaluation import Stop
 from ml_bench_metric.judge import Images
 from ml_bench_metric.sandbox import docker_engine
-from ml_bench_metric.sandbox.protocol import Capacity, SandboxError
+from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_solvers import live_judge
 from ml_bench_solvers.live_judge import LiveJudge
 from tests.fakes import DIGEST, FakeSandbox
@@ -25,31 +25,25 @@ TASKS = task_set(task("dgl/1"), task("bert/2"))
 
 
 class Place(FakeSandbox):
-    """A fake whose CPUs are no real machine's: what else runs here must not be waited for."""
+    """A fake with all that a real engine has besides, which counts how often it is connected to."""
 
     client = SimpleNamespace()
-
-    def __init__(self, folder: Path, **more: Any) -> None:
-        super().__init__(**more)
-        self.folder = folder
-        self.connected = 0
+    connected = 0
 
     def connect(self) -> Place:
         self.connected += 1
         return self
 
-    def capacity(self) -> Capacity:
-        found = super().capacity()
-        return Capacity(found.cpus, found.memory_bytes, found.description, place=str(self.folder))
-
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    found = Place(tmp_path)
+    found = Place()
     monkeypatch.setattr(live_judge, "DockerSandbox", found.connect)
     monkeypatch.setattr(docker_engine, "sweep", lambda client: None)
     images = Images({"dgl/1": TaskImage(digest=DIGEST)}, {"bert/2": "no image for bert"})
     monkeypatch.setattr(judge, "find_images", lambda *arguments: images)
+    # The locks of CPUs are there: evaluations that really run on this machine must not be waited for.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return found
 
 

@@ -51,5 +51,5 @@ images: venv engine ## the image of the sample benchmark
 	$(BIN)/ml-bench images build sample
 
 clean: ## remove what these commands made in this folder
-	rm -rf .venv .venv-versions dataset_infos.json build dist runs *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-versions .venv-harnesses dataset_infos.json build dist runs *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

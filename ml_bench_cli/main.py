@@ -14,8 +14,10 @@ from ml_bench_cli import (
     check,
     doctor,
     evaluate,
+    export_requests,
     hub,
     images,
+    import_answers,
     prompt,
     register,
     rejudge,
@@ -38,6 +40,8 @@ app.command("check")(check.check)
 app.command("tasks")(tasks.tasks)
 app.command("prompt")(prompt.prompt)
 app.command("doctor")(doctor.doctor)
+app.command("export-requests")(export_requests.export_requests)
+app.command("import-answers")(import_answers.import_answers)
 app.command("rejudge")(rejudge.rejudge)
 app.command("show")(show.show)
 app.command("register")(register.register)
@@ -101,11 +105,13 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
+    from ml_bench_solvers.batch import BatchError
     from ml_bench_solvers.prompt_error import PromptError
 
-    of_data = (DataError, PredictionsError, RunError, HubError, PromptError)
+    of_data = (DataError, PredictionsError, RunError, HubError)
     of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
-    if isinstance(error, (*of_data, *of_environments)):
+    of_solvers = (BatchError, PromptError)
+    if isinstance(error, (*of_data, *of_environments, *of_solvers)):
         return BAD_INPUT
     if isinstance(error, (SandboxError, BuildError, BashMissingError)):
         return NOTHING_EXECUTED

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import posixpath
 import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from ml_bench_metric.tasks import WORKSPACE, Task
 from ml_bench_solvers.checkouts import RepositoryTexts
 from ml_bench_solvers.cutting import PRESETS, Budget, CharacterBudget
 from ml_bench_solvers.digest_cache import DigestCache
 from ml_bench_solvers.inert import boundary_of, without_markers
-from ml_bench_solvers.prompt import Prompt, Setting
+from ml_bench_solvers.prompt import SETTINGS, Prompt, Setting
+from ml_bench_solvers.prompt_error import PromptError
 from ml_bench_solvers.retrieval import Found, Index, Passages, index_of
 from ml_bench_solvers.templates import Template, read_template
 
@@ -144,3 +147,22 @@ def _facts(task: Task) -> dict[str, object]:
         "root": posixpath.join(WORKSPACE, task.directory),
         "folder": task.working_folder,
     }
+
+
+def prompts_for(tasks: Iterable[Task], setting: str, mirrors: Path | None = None) -> Iterator[tuple[Task, Prompt]]:
+    """Yield tasks with their prompts in this project's own wording, in their order.
+
+    Args:
+        tasks: the tasks.
+        setting: what of the repository is shown.
+        mirrors: folder with git mirrors of the repositories; None: those that a setting needs are cloned.
+
+    Raises:
+        PromptError: there is no such setting, or a prompt cannot be made.
+    """
+    known = next((one for one in SETTINGS if one == setting), None)
+    if known is None:
+        raise PromptError(f"there is no setting {setting!r}; give one of {', '.join(SETTINGS)}")
+    texts = RepositoryTexts(mirrors, cache=DigestCache("repository-texts"))
+    maker = PromptMaker(known, texts, cache=DigestCache("retrieval-indices"))
+    return ((task, maker.make(task)) for task in tasks)

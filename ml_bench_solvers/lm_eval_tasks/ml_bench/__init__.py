@@ -1,0 +1,1 @@
+"""The task `ml_bench` of lm-evaluation-harness."""

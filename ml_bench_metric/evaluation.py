@@ -6,8 +6,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import Field
@@ -175,7 +176,8 @@ class Evaluation:
         # Bounded, so that results wait for a slow reader here instead of gathering in memory.
         done: _Done = queue.Queue(maxsize=4 * len(self._workers.slots))
         feed = _Feed(todo)
-        with ThreadPoolExecutor(2 * len(self._workers.slots), thread_name_prefix="ml-bench-worker") as pool:
+        # For each slot: who hands it out, who makes the next sandbox, who runs, and who looks into the last one's end.
+        with ThreadPoolExecutor(4 * len(self._workers.slots), thread_name_prefix="ml-bench-worker") as pool:
             for slot in self._workers.slots:
                 pool.submit(self._work, slot, feed, pool, done, began)
             working = len(self._workers.slots)
@@ -218,8 +220,14 @@ class Evaluation:
         return None
 
     def _work(self, slot: Slot, feed: _Feed, pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
-        """Run candidates one after the other; the next one's sandbox is made while one runs."""
+        """Run candidates one after the other.
+
+        While one runs, the next one's sandbox is made, and it is found out what became of the last one.
+        """
+        place = _Place(slot)
         upcoming: Future[_Planned] | None = None
+        last: Future[None] | None = None
+        running: Future[None] | None = None
 
         def plan_next() -> Future[_Planned] | None:
             candidate = None if self._stop.finish else feed.next()
@@ -230,14 +238,27 @@ class Evaluation:
             while upcoming is not None and not self._stop.finish:
                 planned = upcoming.result()
                 upcoming = plan_next()
-                for result in self._results(planned, slot):
-                    done.put(result)
+                last, running = running, pool.submit(self._hand_over, planned, place, done)
+                planned.over.wait()
+                if last is not None:
+                    last.result()
         except BaseException as error:
             done.put(error)
         finally:
             if upcoming is not None:
                 _discard(upcoming)
+            wait(one for one in (last, running) if one is not None)
             done.put(None)
+
+    def _hand_over(self, planned: _Planned, place: _Place, done: _Done) -> None:
+        """Run a candidate, and hand its results to the reader."""
+        try:
+            for result in self._results(planned, place):
+                done.put(result)
+        except BaseException as error:
+            done.put(error)
+        finally:
+            planned.over.set()
 
     def _plan(self, candidate: Candidate, slot: Slot, queued: float) -> _Planned:
         """Do all that can be done before a candidate runs: extraction, checks, its sandbox."""
@@ -277,14 +298,14 @@ class Evaluation:
         except SandboxError as error:
             planned.error = str(error)
 
-    def _results(self, planned: _Planned, slot: Slot) -> Iterator[Result]:
+    def _results(self, planned: _Planned, place: _Place) -> Iterator[Result]:
         """Yield the result of a candidate, and those of the candidates that have waited for it.
 
         Nothing for one that waits itself: whoever executes the same job yields its result.
         """
         if planned.waits:
             return
-        result = self._result(planned, slot)
+        result = self._result(planned, place)
         known = self._learn(planned, result)
         # After it was learned: who comes now finds it in the cache.
         waiting = self._in_flight.end(planned)
@@ -293,8 +314,8 @@ class Evaluation:
             other.known = known
             if known is None:
                 # What failed there was the sandbox: that says nothing of the others.
-                self._prepare(other, slot)
-            result = self._result(other, slot)
+                self._prepare(other, place.slot)
+            result = self._result(other, place)
             known = known or self._learn(other, result)
             yield result
 
@@ -307,13 +328,13 @@ class Evaluation:
             self._cache.put(planned.key, execution)
         return execution
 
-    def _result(self, planned: _Planned, slot: Slot) -> Result:
+    def _result(self, planned: _Planned, place: _Place) -> Result:
         execution = None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(_RETRY_SECONDS)
-                self._prepare(planned, slot)
-            execution = self._execute(planned)
+                self._prepare(planned, place.slot)
+            execution = self._execute(planned, place)
             if execution is None or execution.outcome != "environment_error" or self._abandoned or planned.error_stays:
                 break
             # Raises where the engine is gone: then the run ends, instead of failing everything that is left.
@@ -334,28 +355,36 @@ class Evaluation:
             execution=execution,
         )
 
-    def _execute(self, planned: _Planned) -> Execution | None:
+    def _execute(self, planned: _Planned, place: _Place) -> Execution | None:
         if planned.extraction.program is None:
             return None
         if planned.known is not None:
             return planned.known.model_copy(update={"assets": planned.assets})
         if planned.prepared is None:
             return Execution(outcome="environment_error", reason=planned.error, times=Times(queue=planned.queued))
+        with place.used() as free:
+            execution = self._run(planned, planned.prepared, free)
+        times = execution.times.model_copy(update={"queue": planned.queued})
+        return execution.model_copy(update={"times": times, "assets": planned.assets})
+
+    def _run(self, planned: _Planned, prepared: Prepared, free: Callable[[], None]) -> Execution:
+        def freed() -> None:
+            free()
+            planned.over.set()
+
         with self._lock:
             if self._abandoned:
-                planned.prepared.discard()
+                prepared.discard()
                 return Execution(outcome="environment_error", reason="the run was stopped")
-            self._running.add(planned.prepared)
+            self._running.add(prepared)
         try:
             task = planned.candidate.task
             patience = self._settings.limits_for(task).seconds + _RUN_PATIENCE
             with self._watchdog.watch(f"executing a candidate of {task.task_id}", patience):
-                execution = planned.prepared.run()
+                return prepared.run(freed)
         finally:
             with self._lock:
-                self._running.discard(planned.prepared)
-        times = execution.times.model_copy(update={"queue": planned.queued})
-        return execution.model_copy(update={"times": times, "assets": planned.assets})
+                self._running.discard(prepared)
 
     def _abandon(self) -> None:
         """End what runs, at once: without its container a candidate's run returns."""
@@ -382,6 +411,8 @@ class _Planned:
     """Of its execution; empty where nothing is reused."""
     known: Execution | None = None
     """The execution of an identical candidate."""
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set when its slot can be another one's."""
     waits: bool = False
     """Whether an identical candidate was being executed when it was planned: who executes that yields its result."""
 
@@ -389,6 +420,30 @@ class _Planned:
     def assets(self) -> Assets:
         """The weights and data that its image has."""
         return self.image.assets if self.image else "unknown"
+
+
+class _Place:
+    """A slot, which one candidate at a time uses."""
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self._taken = threading.Lock()
+
+    @contextmanager
+    def used(self) -> Iterator[Callable[[], None]]:
+        """Give what frees the slot, which is waited for, before the block ends; it is free behind it anyway."""
+        self._taken.acquire()
+        freeing = threading.Lock()
+
+        def free() -> None:
+            # Once: behind that, it is somebody else's.
+            if freeing.acquire(blocking=False):
+                self._taken.release()
+
+        try:
+            yield free
+        finally:
+            free()
 
 
 class _InFlight:

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from ml_bench_metric.doctor import QUICK
 from ml_bench_metric.sandbox.execution import Execution, Output, Times
-from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot
+from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot, do_nothing
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -93,7 +93,7 @@ class FakePrepared:
         self._sandbox, self._job, self._trial = sandbox, job, trial
         self._gone = threading.Event()
 
-    def run(self) -> Execution:
+    def run(self, freed: Callable[[], None] = do_nothing) -> Execution:
         sandbox = self._sandbox
         if self._trial:
             self.discard()

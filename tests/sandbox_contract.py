@@ -231,6 +231,10 @@ class SandboxContract:
             for _ in range(8):
                 run("true")
             run.sandbox.prepare(run.job("true")).discard()
+            # What removes behind the candidates may still be at it.
+            end = time.monotonic() + 10
+            while open_files() > before + 2 and time.monotonic() < end:
+                time.sleep(0.05)
             assert open_files() <= before + 2
         finally:
             gc.enable()
@@ -245,6 +249,12 @@ class SandboxContract:
     def test_owned_cpus_are_what_a_candidate_sees(self, run: Runner) -> None:
         execution = run.sandbox.prepare(run.job("nproc; taskset -p $$ | sed 's/.*: //'"), Slot((1,))).run()
         assert execution.stdout.head.split() == ["1", "2"]
+
+    def test_what_a_candidate_owned_is_free_once_and_before_all_is_known_of_its_end(self, run: Runner) -> None:
+        freed: list[float] = []
+        execution = run.sandbox.prepare(run.job("sleep 0.5; echo end")).run(lambda: freed.append(time.monotonic()))
+        assert (execution.status, execution.stdout.head) == (0, "end\n")
+        assert len(freed) == 1 and freed[0] <= time.monotonic()
 
     def test_overhead_stays_small(self, run: Runner) -> None:
         began = time.monotonic()

@@ -13,7 +13,7 @@ from ml_bench_metric import doctor
 from ml_bench_metric.doctor import FULL, QUICK, Finding, Patient, full, quick
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.execution import Execution, Output, Times
-from ml_bench_metric.sandbox.protocol import Job
+from ml_bench_metric.sandbox.protocol import Job, do_nothing
 from tests.fakes import DIGEST, FakeSandbox
 
 RIGHT: dict[str, Execution] = {
@@ -106,7 +106,7 @@ class _Slow(FakeSandbox):
         execution = self._execution
 
         class Prepared:
-            def run(self) -> Execution:
+            def run(self, freed: Callable[[], None] = do_nothing) -> Execution:
                 return execution
 
         return Prepared()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import get_args
 
 import pytest
@@ -17,7 +17,7 @@ from ml_bench_metric.evaluation import Candidate, Evaluation, Settings, Stop, ca
 from ml_bench_metric.predictions import Prediction, Predictions
 from ml_bench_metric.results import Result
 from ml_bench_metric.sandbox.execution import Assets, Execution
-from ml_bench_metric.sandbox.protocol import ANY_SLOT, Job, SandboxError, Slot
+from ml_bench_metric.sandbox.protocol import ANY_SLOT, Job, SandboxError, Slot, do_nothing
 from ml_bench_metric.tasks import Task
 from ml_bench_metric.workers import Workers
 from tests.fakes import DIGEST, FakePrepared, FakeSandbox, by_program
@@ -70,39 +70,72 @@ def test_every_worker_runs_at_the_same_time_on_its_own_cpus() -> None:
 
 
 class _GpuGuard(FakeSandbox):
-    """Notices when two candidates run on one GPU, or on one CPU."""
+    """Notices when two candidates run on one GPU, or on one CPU; takes a while to say how one has ended."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, behave: Callable[[Job], Execution] = by_program) -> None:
+        super().__init__(behave)
         self.clashes: list[str] = []
+        self.asked_meanwhile = 0
+        """Number of candidates that ran while it was still found out about another one's end on their slot."""
         self._busy: set[str] = set()
+        self._ending: set[str] = set()
 
     def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> FakePrepared:
         prepared = super().prepare(job, slot)
         run = prepared.run
         owned = {*map(str, slot.cpus), *slot.gpus}
 
-        def guarded() -> Execution:
+        def guarded(freed: Callable[[], None] = do_nothing) -> Execution:
             with self._lock:
                 self.clashes += [f"{one} for {job.program}" for one in owned & self._busy]
+                self.asked_meanwhile += bool(owned & self._ending)
                 self._busy |= owned
-            try:
-                time.sleep(0.005)
-                return run()
-            finally:
-                with self._lock:
-                    self._busy -= owned
+            time.sleep(0.005)
+            with self._lock:
+                self._busy -= owned
+                self._ending |= owned
+            freed()
+            time.sleep(0.02)
+            with self._lock:
+                self._ending -= owned
+            return run()
 
         prepared.run = guarded  # type: ignore[method-assign]
         return prepared
 
 
+_THREE = Workers(tuple(Slot((number,), (f"GPU-{2 * number}", f"GPU-{2 * number + 1}")) for number in range(3)), "")
+
+
 def test_a_gpu_belongs_to_one_running_candidate_at_a_time() -> None:
     sandbox = _GpuGuard()
-    slots = tuple(Slot((number,), (f"GPU-{2 * number}", f"GPU-{2 * number + 1}")) for number in range(3))
-    results = list(Evaluation(sandbox, PLAIN, lambda task: IMAGE, Workers(slots, "")).run(_todo(["exit 0"] * 30)))
+    results = list(Evaluation(sandbox, PLAIN, lambda task: IMAGE, _THREE).run(_todo(["exit 0"] * 30)))
     assert (len(results), sandbox.clashes) == (30, [])
     assert {gpu for slot in sandbox.slots for gpu in slot.gpus} == {f"GPU-{number}" for number in range(6)}
+
+
+def test_the_next_candidate_runs_while_it_is_found_out_how_the_last_one_ended() -> None:
+    sandbox = _GpuGuard()
+    results = list(Evaluation(sandbox, PLAIN, lambda task: IMAGE, _THREE).run(_todo(["exit 0"] * 30)))
+    assert (len(results), sandbox.open, sandbox.clashes) == (30, 0, [])
+    assert sandbox.asked_meanwhile > 0
+
+
+def test_a_candidate_that_runs_again_waits_for_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_bench_metric.evaluation._RETRY_SECONDS", 0.0)
+    tries: list[str] = []
+
+    def fail_once(job: Job) -> Execution:
+        tries.append(job.program)
+        if tries.count(job.program) == 1:
+            return Execution(outcome="environment_error", reason="hiccup")
+        return by_program(job)
+
+    sandbox = _GpuGuard(fail_once)
+    programs = [f"exit {number}" for number in range(30)]
+    results = list(Evaluation(sandbox, PLAIN, lambda task: IMAGE, _THREE).run(_todo(programs)))
+    statuses = sorted(result.execution.status for result in results if result.execution and result.execution.status)
+    assert (statuses, len(tries), sandbox.open, sandbox.clashes) == (list(range(1, 30)), 60, 0, [])
 
 
 def test_an_answer_without_a_program_is_a_result_and_never_reaches_the_sandbox() -> None:

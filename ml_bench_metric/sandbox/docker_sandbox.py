@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -29,8 +29,9 @@ from ml_bench_metric.sandbox.docker_time import engine_seconds
 from ml_bench_metric.sandbox.engine_disk import EngineDisk
 from ml_bench_metric.sandbox.engine_watch import EngineWatch
 from ml_bench_metric.sandbox.execution import Execution, Outcome, Times
+from ml_bench_metric.sandbox.first_process import FirstProcess
 from ml_bench_metric.sandbox.gpus import engine_gpus, explained
-from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot
+from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot, do_nothing
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -220,6 +221,7 @@ class DockerPrepared:
         self._frames = Demultiplexer(self._stdout, self._stderr)
         self._lock = threading.Lock()
         self._running = self._discarded = False
+        self._first: FirstProcess | None = None
         self._engine_disk = EngineDisk(sandbox._data_folder())
         self._listening = sandbox._watch.listen()
         self._stream = self._api.attach_socket(
@@ -236,6 +238,7 @@ class DockerPrepared:
             self._close()
             raise
         self._usage = CgroupReader(self._pid, container)
+        self._first = FirstProcess(self._pid) if self._usage.found else None
         self._ready_seconds: float | None = None
         self._disk = DiskWatch(self._written_bytes, job.limits.disk_bytes)
         # What making the container cost is not the candidate's.
@@ -254,8 +257,10 @@ class DockerPrepared:
                 self._close()
         self._sandbox._remove_later(self._container)
 
-    def run(self) -> Execution:
+    def run(self, freed: Callable[[], None] = do_nothing) -> Execution:
         """See `Prepared.run`."""
+        if self._first is not None:
+            self._first.tell(freed)
         with self._lock:
             self._running = not self._discarded
         began = time.monotonic()
@@ -293,7 +298,7 @@ class DockerPrepared:
 
     def _close(self) -> None:
         """Give the stream's file free now; the HTTP client would leave that to the garbage collector."""
-        for part in (getattr(self._stream, "_response", None), self._stream, self._socket):
+        for part in (getattr(self._stream, "_response", None), self._stream, self._socket, self._first):
             if part is not None:
                 # ValueError: closing one part may have closed what another one wants to flush.
                 with contextlib.suppress(OSError, ValueError):
@@ -352,7 +357,10 @@ class DockerPrepared:
 
     def _receive(self, seconds: float) -> bytes | None:
         """Return what the container wrote: None for nothing yet, `b""` for nothing any more."""
-        self._socket.settimeout(max(_TURN_SECONDS, seconds))
+        seconds = max(_TURN_SECONDS, seconds)
+        if self._first is not None and not self._first.wait_beside(self._socket, seconds):
+            return None
+        self._socket.settimeout(seconds)
         try:
             return bytes(self._socket.recv(_READ_BYTES))
         except TimeoutError:

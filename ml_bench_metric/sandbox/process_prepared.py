@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from ml_bench_metric.sandbox.execution import Execution, Outcome, Times
 from ml_bench_metric.sandbox.process_cgroup import OF_SANDBOX, make_cgroup
 from ml_bench_metric.sandbox.process_image import copy_repository, give_to
 from ml_bench_metric.sandbox.process_supervisor import descendants
-from ml_bench_metric.sandbox.protocol import Job, SandboxError, Slot
+from ml_bench_metric.sandbox.protocol import Job, SandboxError, Slot, do_nothing
 
 if TYPE_CHECKING:
     from ml_bench_metric.sandbox.process_sandbox import ProcessSandbox
@@ -131,7 +132,7 @@ class ProcessPrepared:
         if not running:
             self._hand_over()
 
-    def run(self) -> Execution:
+    def run(self, freed: Callable[[], None] = do_nothing) -> Execution:
         """See `Prepared.run`."""
         with self._lock:
             self._running = not self._discarded
@@ -142,6 +143,8 @@ class ProcessPrepared:
             outcome, status = self._follow(began)
             ended = time.monotonic()
             self._stop()
+            if "gone" in self._events:
+                freed()
             if outcome in ("exited", "killed"):
                 outcome, status = self._of_status(began)
         except Exception as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
@@ -63,14 +63,22 @@ ANY_SLOT = Slot()
 """No CPU or GPU in particular."""
 
 
+def do_nothing() -> None:
+    """Do nothing."""
+
+
 class Prepared(Protocol):
     """A sandbox made for one job, in which the candidate has not started yet."""
 
-    def run(self) -> Execution:
+    def run(self, freed: Callable[[], None] = do_nothing) -> Execution:
         """Run the candidate to its end or a limit, and return what happened.
 
         Never raises for what a candidate or the engine does: a fault of the sandbox is an `environment_error`. The
         sandbox is removed in the background afterwards.
+
+        Args:
+            freed: called, at most once, where nothing of the candidate is left and what it owned is free, while it is
+                still being found out what happened.
         """
 
     def discard(self) -> None:

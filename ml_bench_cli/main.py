@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from ml_bench_cli import assets, cache, check, doctor, evaluate, hub, images, register, rejudge, show, tasks, validate
+from ml_bench_cli import (
+    assets,
+    cache,
+    check,
+    doctor,
+    evaluate,
+    generate,
+    hub,
+    images,
+    register,
+    rejudge,
+    show,
+    tasks,
+    validate,
+)
 from ml_bench_cli.options import BAD_INPUT, INTERRUPTED, NOTHING_EXECUTED
 
 app = typer.Typer(
@@ -18,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
@@ -86,12 +101,13 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
+    from ml_bench_solvers.generation.errors import GenerationError, GenerationStopped
 
-    of_data = (DataError, PredictionsError, RunError, HubError)
+    of_data = (DataError, PredictionsError, RunError, HubError, GenerationError)
     of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
     if isinstance(error, (*of_data, *of_environments)):
         return BAD_INPUT
-    if isinstance(error, (SandboxError, BuildError, BashMissingError)):
+    if isinstance(error, (SandboxError, BuildError, BashMissingError, GenerationStopped)):
         return NOTHING_EXECUTED
     return None
 

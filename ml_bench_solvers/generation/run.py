@@ -37,6 +37,16 @@ class Manner:
     """Nothing is begun once so much is spent, earlier parts of the run included. What runs then comes to its end."""
     keep_going: bool = False
     """Whether to go on though every request fails."""
+    stream: bool = False
+    """Whether answers come in pieces."""
+    deadline: float = 600.0
+    """Seconds that a request may take in all."""
+    attempts: int = 6
+    """How often a request is sent at the most."""
+    per_minute: float | None = None
+    """Requests a minute at the most, attempts counted singly."""
+    first_wait: float = 1.0
+    """Seconds before the second attempt; see `Pacer`."""
 
 
 class Run:
@@ -165,7 +175,7 @@ class Run:
         _, last = self._held[-1]
         raise GenerationStopped(
             f"{len(self._held)} requests failed in a row, the last one with: {last}\n{_way_out(last)}; "
-            "nothing was stored of these, and the same command goes on; --keep-going records such requests as errors instead"
+            "nothing of these was stored, and the same command goes on; --keep-going records them as errors instead"
         )
 
     def _record_held(self) -> None:

@@ -35,6 +35,8 @@ class Asker:
         self._pacer = pacer
         self._log = log
         self._attempts = attempts
+        self._counts = True
+        """Whether the server tells the tokens of what comes in pieces, as far as is known."""
         self.together = True
         """Whether the server gives several answers to one request, as far as is known."""
 
@@ -47,28 +49,30 @@ class Asker:
         """
         spent: Usage | None = None
         number = broken = 0
+        counts = self._counts
         while True:
             number += 1
             await self._pacer.turn()
             begun = time.monotonic()
             stream = self._client.streams and broken < _TRIED_IN_PIECES
             try:
-                reply = await self._client.send(question, stream=stream)
+                reply = await self._client.send(question, stream=stream, counts=counts)
             except RequestFailed as failure:
                 self._note(question, number, failure.label, begun, str(failure))
                 if failure.usage is not None:
                     spent = failure.usage + (spent or Usage())
                 # A line separator within a text breaks a stream for the library that reads it, every time anew.
                 broken += failure.label == "broken"
-                if stream and self._client.asks_for_usage and failure.status in (400, 422) and not failure.too_long:
-                    # Perhaps it is this that the server does not know; it is the one field that can be done without.
-                    self._client.asks_for_usage = False
+                if stream and counts and _may_be_about_counting(question, failure):
+                    counts = False
                     continue
                 failure.attempts = number
                 failure.usage = spent
                 await self._before_next(failure, number)
             else:
                 self._note(question, number, "200", begun, reply.request_id)
+                # Only what has helped is kept to: without the tokens nobody knows the cost.
+                self._counts = counts
                 if len(reply.choices) < len(question.indices):
                     self.together = False
                 usage = reply.usage
@@ -101,3 +105,10 @@ class Asker:
             seconds=time.monotonic() - begun,
             detail=detail,
         )
+
+
+def _may_be_about_counting(question: Question, failure: RequestFailed) -> bool:
+    """Return whether a server may have refused a request since it was to count the tokens of a stream."""
+    if failure.status not in (400, 422) or failure.too_long:
+        return False
+    return len(question.indices) == 1 or "stream_options" in str(failure)

@@ -123,9 +123,7 @@ class _Client(AsyncInferenceClient):
 class ChatClient:
     """Sends requests to a server. It holds connections: use it as a context manager."""
 
-    def __init__(
-        self, place: Endpoint, model: str, *, stream: bool = False, deadline: float = 600.0, tells_usage: bool = True
-    ) -> None:
+    def __init__(self, place: Endpoint, model: str, *, stream: bool = False, deadline: float = 600.0) -> None:
         """Send nothing yet.
 
         Args:
@@ -133,14 +131,12 @@ class ChatClient:
             model: the name that the server knows it by.
             stream: whether answers are to come in pieces, which keeps impatient proxies from ending long ones.
             deadline: seconds that a request may take in all.
-            tells_usage: whether to ask for the tokens of what comes in pieces.
         """
         self._place = place
         self._model = model
         self._deadline = deadline
         self._shared = self._new_client()
         self.streams = stream
-        self.asks_for_usage = tells_usage
 
     async def __aenter__(self) -> ChatClient:
         """Return self."""
@@ -150,8 +146,13 @@ class ChatClient:
         """End all connections."""
         await self._shared.close()  # type: ignore[no-untyped-call]
 
-    async def send(self, question: Question, *, stream: bool) -> Reply:
+    async def send(self, question: Question, *, stream: bool, counts: bool = True) -> Reply:
         """Return what a server answers to one request.
+
+        Args:
+            question: what is asked.
+            stream: whether the answer is to come in pieces.
+            counts: whether to ask for the tokens of a stream, which not every server understands.
 
         Raises:
             RequestFailed: it brought no answer.
@@ -159,7 +160,7 @@ class ChatClient:
         begun = time.monotonic()
         try:
             reply = await asyncio.wait_for(
-                self._streamed(question, begun) if stream else self._whole(question, begun), self._deadline
+                self._streamed(question, begun, counts) if stream else self._whole(question, begun), self._deadline
             )
         except asyncio.TimeoutError as error:
             raise RequestFailed(f"no whole answer within {self._deadline:g} s", label="timeout") from error
@@ -183,10 +184,10 @@ class ChatClient:
             seconds=time.monotonic() - begun,
         )
 
-    async def _streamed(self, question: Question, begun: float) -> Reply:
+    async def _streamed(self, question: Question, begun: float, counts: bool) -> Reply:
         wanted = len(question.indices)
         growing = StreamedReply()
-        options: dict[str, Any] = {"stream_options": {"include_usage": True}} if self.asks_for_usage else {}
+        options: dict[str, Any] = {"stream_options": {"include_usage": True}} if counts else {}
         # A client for each: huggingface_hub keeps the connection of a stream open as long as its client.
         async with self._new_client() as client:
             try:

@@ -120,9 +120,10 @@ def read_usage(usage: object) -> Usage | None:
 
 def part(holder: object, name: str) -> object:
     """Return a field of an object of whatever kind; None where it has none."""
-    if isinstance(holder, dict) and name in holder:
-        return holder[name]
-    return None if isinstance(holder, dict) else getattr(holder, name, None)
+    if type(holder) is dict:
+        return holder.get(name)
+    # Of huggingface_hub's types, which are dicts too, the attributes alone have the fields that it does not know.
+    return getattr(holder, name, None)
 
 
 def _listed(value: object) -> list[object]:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from huggingface_hub import AsyncInferenceClient, get_token
-from huggingface_hub.errors import HfHubHTTPError, TextGenerationError
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, TextGenerationError
 
 from ml_bench_solvers.generation.errors import GenerationError, RequestFailed
 from ml_bench_solvers.generation.pacing import read_retry_after
@@ -252,10 +252,9 @@ async def _failures(place: Endpoint) -> AsyncIterator[None]:
     except Exception as error:
         if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _NETWORK:
             raise
-        reason = str(error) or type(error).__name__
-        raise RequestFailed(
-            f"the connection failed: {_shortened(place.hide_key(reason))}", label="disconnected"
-        ) from error
+        reason = _shortened(place.hide_key(str(error) or type(error).__name__))
+        retryable = not isinstance(error, OfflineModeIsEnabled)
+        raise RequestFailed(f"the connection failed: {reason}", label="disconnected", retryable=retryable) from error
 
 
 async def _refused(error: HfHubHTTPError, place: Endpoint) -> RequestFailed:

@@ -214,13 +214,18 @@ class Paid:
     def __init__(self) -> None:
         self.prompt_tokens = 0
         self.completion_tokens = 0
-        self.cost = 0.0
+        self._cost = 0.0
         self.without_usage = 0
         """Answers of which the server did not say how many tokens they took."""
 
+    @property
+    def cost(self) -> float:
+        """What is known of their cost, to nine places: ten tenths are one."""
+        return round(self._cost, 9)
+
     def add(self, answer: Answer) -> None:
         """Take the next one."""
-        self.cost += answer.cost or 0.0
+        self._cost += answer.cost or 0.0
         if answer.usage is not None:
             self.prompt_tokens += answer.usage.prompt_tokens
             self.completion_tokens += answer.usage.completion_tokens

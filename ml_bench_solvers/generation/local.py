@@ -43,10 +43,8 @@ def load(backend: LocalBackend, model: str) -> LocalModel:
             f"--backend {backend} needs a package that is not installed ({error}): pip install 'ml-bench[{backend}]'"
         ) from error
     except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()
-        raise GenerationError(
-            f"{backend} cannot load {model!r}: {reason[0] if reason else type(error).__name__}"
-        ) from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise GenerationError(f"{backend} cannot load {model!r}: {reason}; check --model") from error
 
 
 def run_locally(
@@ -171,9 +169,9 @@ class TransformersModel:
     def __init__(self, model: str) -> None:
         self._transformers = importlib.import_module("transformers")
         self._tokenizer = self._transformers.AutoTokenizer.from_pretrained(model)
-        self._model = self._transformers.AutoModelForCausalLM.from_pretrained(
-            model, torch_dtype="auto", device_map=None
-        )
+        loaded = self._transformers.AutoModelForCausalLM.from_pretrained(model, torch_dtype="auto")
+        torch = importlib.import_module("torch")
+        self._model = loaded.to("cuda" if torch.cuda.is_available() else "cpu")
         self._name = model
 
     def answer(self, questions: Sequence[Question]) -> list[Reply | RequestFailed]:

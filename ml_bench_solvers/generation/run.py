@@ -101,8 +101,10 @@ class Run:
                     self._end_of_held()
                     return
                 done, running = await asyncio.wait(running, timeout=_LOOKS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
+                # All of them, since several may have found out about the same: asyncio complains of one not looked at.
+                faults = [fault for task in done if (fault := task.exception()) is not None]
+                if faults:
+                    raise faults[0]
                 if self._stop.finish:
                     self._pacer.end()
         finally:

@@ -51,6 +51,6 @@ def _sums(paid: Paid, price: Price | None) -> dict[str, Any]:
     return {
         "prompt_tokens": paid.prompt_tokens,
         "completion_tokens": paid.completion_tokens,
-        "cost": round(paid.cost, 9) if price else None,
+        "cost": paid.cost if price else None,
         "without_usage": paid.without_usage,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
@@ -105,6 +106,12 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(GenerationError, match="--api-key-env") as raised:
         endpoint(url, None, None)
     assert "secret" not in str(raised.value)
+
+
+def test_an_old_huggingface_hub_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "__version__", "0.36.2")
+    with pytest.raises(GenerationError, match=r"0\.36\.2: pip install 'huggingface_hub>=1'"):
+        endpoint("http://localhost:1/v1", None, None)
 
 
 def test_two_places_are_refused() -> None:

@@ -26,6 +26,7 @@ def test_of_two_answers_for_one_key_the_last_counts(tmp_path: Path) -> None:
     with folder(tmp_path, wanted) as opened:
         opened.add(_answer(wanted, 0, 0, status="error"))
         opened.add(_answer(wanted, 0, 0, text="ls"))
+        assert len(predictions(tmp_path)) == 1
     assert [answer.text for answer in stored(tmp_path, wanted)] == ["ls"]
     with folder(tmp_path, wanted):
         assert list(predictions(tmp_path).values()) == [["ls"]]
@@ -41,7 +42,10 @@ def test_a_line_that_was_torn_off_is_asked_for_again(tmp_path: Path) -> None:
     with folder(tmp_path, wanted) as opened:
         [question] = wanted.questions(opened, retry_errors=False)
         assert question.prompt.task_id == wanted.prompts[1].task_id
-    assert list(predictions(tmp_path).values()) == [["a"]]
+        assert list(predictions(tmp_path).values()) == [["a"]]
+        opened.add(_answer(wanted, 1, 0, text="c"))
+    with folder(tmp_path, wanted) as opened:
+        assert [answer.text for answer in opened.answers.values()] == ["a", "c"]
 
 
 @pytest.mark.parametrize(

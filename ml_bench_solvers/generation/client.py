@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+import huggingface_hub
 from huggingface_hub import AsyncInferenceClient, get_token
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, TextGenerationError
 
@@ -20,6 +21,9 @@ from ml_bench_solvers.generation.errors import GenerationError, RequestFailed
 from ml_bench_solvers.generation.pacing import read_retry_after
 from ml_bench_solvers.generation.question import Question
 from ml_bench_solvers.generation.replies import Reply, StreamedReply, part, read_usage, whole_choices
+
+_OLDEST_HUB = 1
+"""Before, huggingface_hub's client was another one, with other errors."""
 
 _NO_KEY = "no-key"
 
@@ -68,8 +72,13 @@ def endpoint(base_url: str | None, provider: str | None, key_variable: str | Non
             hosts of Hugging Face alone.
 
     Raises:
-        GenerationError: these do not fit together, or there is no key where one is needed.
+        GenerationError: these do not fit together, there is no key where one is needed, or huggingface_hub is too old.
     """
+    if int(huggingface_hub.__version__.partition(".")[0]) < _OLDEST_HUB:
+        raise GenerationError(
+            f"asking servers needs huggingface_hub {_OLDEST_HUB}.0 or newer, and this is {huggingface_hub.__version__}: "
+            f"pip install 'huggingface_hub>={_OLDEST_HUB}'"
+        )
     if base_url is not None:
         if provider is not None:
             raise GenerationError("--base-url and --provider name two places; give one of them")
@@ -188,7 +197,7 @@ class ChatClient:
         wanted = len(question.indices)
         growing = StreamedReply()
         options: dict[str, Any] = {"stream_options": {"include_usage": True}} if counts else {}
-        # A client for each: huggingface_hub keeps the connection of a stream open as long as its client.
+        # A client for each: huggingface_hub keeps the response of every stream as long as its client.
         async with self._new_client() as client:
             try:
                 async with _failures(self._place):

@@ -105,6 +105,10 @@ def generate(
     from ml_bench_solvers.generation.totals import totals
     from ml_bench_solvers.generation.work import Work
 
+    if not model.strip() or not model.isprintable():
+        raise typer.BadParameter("--model is no name of a model")
+    if model.startswith(("http://", "https://")):
+        raise typer.BadParameter("--model is a URL; give that as --base-url, and the model's name as --model")
     sampling = _sampling(temperature, top_p, max_tokens, seed, stop or [], extra)
     if max_cost is not None and prices is None:
         raise typer.BadParameter("--max-cost needs --prices")

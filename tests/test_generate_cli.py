@@ -27,7 +27,7 @@ GAN = ("--tasks", "sample", "--repositories", "tiny-gan")
 
 def _start(*arguments: object, cwd: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [*COMMAND, *(part if isinstance(part, bytes) else str(part) for part in arguments)],
         cwd=cwd,
         env={**os.environ, "COLUMNS": "200", "HF_TOKEN": "", **environment},
         stdout=subprocess.PIPE,
@@ -158,6 +158,9 @@ def test_other_settings_are_refused_or_put_the_old_answers_aside(serve: Serve, t
 
 NASTY: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "no model": (("--out", "gen"), 2, "--model"),
+    "empty model": (("--model", " ", "--out", "gen"), 2, "--model"),
+    "model that is no text": (("--model", b"m\xff", "--out", "gen"), 2, "--model"),
+    "URL for a model": (("--model", "http://h/v1", "--out", "gen"), 2, "--base-url"),
     "no URL": (("--model", "m", "--out", "gen", "--base-url", "localhost:8000"), 2, "is no URL"),
     "two places": (("--model", "m", "--out", "gen", "--base-url", "http://h/v1", "--provider", "x"), 2, "--provider"),
     "secret in the URL": (("--model", "m", "--out", "gen", "--base-url", "http://a:pw@h/v1"), 2, "--api-key-env"),

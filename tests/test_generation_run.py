@@ -18,7 +18,7 @@ from ml_bench_metric.predictions import read_predictions
 from ml_bench_metric.tasks import load_tasks
 from ml_bench_solvers.generation.errors import GenerationStopped
 from ml_bench_solvers.generation.prices import Price
-from tests.generation_builders import FAST, folder, generate, predictions, stored, texts, work
+from tests.generation_builders import FAST, folder, generate, predictions, prompt, stored, texts, work
 from tests.model_server import Json, Mishap, ModelServer, completion, error, in_turn
 
 PRICE = Price(input=1e6, output=1e6)
@@ -186,3 +186,11 @@ def test_the_log_has_no_text_of_prompt_or_answer(tmp_path: Path) -> None:
     [line] = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text(encoding="utf-8").splitlines()]
     assert sorted(line) == ["answers", "attempt", "detail", "outcome", "seconds", "task_id", "time"]
     assert "secret" not in json.dumps(line)
+
+
+def test_a_prompt_that_cannot_be_sent_is_an_error_of_its_task(tmp_path: Path) -> None:
+    wanted = work(2)
+    prompts = (prompt(wanted.prompts[0].task_id, "half \ud800"), wanted.prompts[1])
+    with ModelServer(in_turn(completion("ls"))) as server:
+        answers = generate(server, tmp_path, replace(wanted, prompts=prompts))
+    assert [(answer.status, answer.attempts) for answer in answers] == [("error", 1), ("ok", 1)]

@@ -72,7 +72,7 @@ def endpoint(base_url: str | None, provider: str | None, key_variable: str | Non
             hosts of Hugging Face alone.
 
     Raises:
-        GenerationError: these do not fit together, there is no key where one is needed, or huggingface_hub is too old.
+        GenerationError: these do not fit together, a key is needed and missing, or huggingface_hub is too old.
     """
     if int(huggingface_hub.__version__.partition(".")[0]) < _OLDEST_HUB:
         raise GenerationError(
@@ -254,6 +254,10 @@ async def _failures(place: Endpoint) -> AsyncIterator[None]:
         raise _told(error.args[0] if error.args else "", place) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestFailed(f"the server sent what is no JSON: {error}", label="broken") from error
+    except UnicodeEncodeError as error:
+        raise RequestFailed(
+            f"the prompt cannot be sent: {error.reason}", label="unsendable", retryable=False
+        ) from error
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         # From a server that is asked directly, it is JSON of another shape; else perhaps a provider without the model.
         retryable = place.base_url is not None

@@ -76,7 +76,7 @@ def endpoint(base_url: str | None, provider: str | None, key_variable: str | Non
     """
     if int(huggingface_hub.__version__.partition(".")[0]) < _OLDEST_HUB:
         raise GenerationError(
-            f"asking servers needs huggingface_hub {_OLDEST_HUB}.0 or newer, and this is {huggingface_hub.__version__}: "
+            f"asking servers needs huggingface_hub {_OLDEST_HUB}.0 or newer; this is {huggingface_hub.__version__}: "
             f"pip install 'huggingface_hub>={_OLDEST_HUB}'"
         )
     if base_url is not None:

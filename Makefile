@@ -22,6 +22,7 @@ demo: images ## evaluate the sample benchmark in containers, and show Pass@k
 test: lint images browser podman ## all checks and tests
 	bash scripts/run-tests.sh $(BIN)/pytest
 	bash scripts/test-datasets-versions.sh $(BIN)/python
+	bash scripts/test-harnesses.sh $(BIN)/python
 
 lint: venv ## the checks that need no engine: ruff, mypy
 	$(BIN)/ruff check .

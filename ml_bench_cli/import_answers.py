@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ml_bench_solvers.answers import Answers
+    from ml_bench_solvers.batch_answers import Answers
 
 _SHOWN = 10
 
@@ -53,7 +53,7 @@ def import_answers(
     from rich.console import Console
 
     from ml_bench_solvers import batch
-    from ml_bench_solvers.answers import LOST, read_answers, unanswered
+    from ml_bench_solvers.batch_answers import LOST, read_answers, unanswered
 
     if (retry is None) != (not requests):
         raise typer.BadParameter("--requests and --retry belong together: the files sent, and the file to send again")

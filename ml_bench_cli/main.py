@@ -15,6 +15,7 @@ from ml_bench_cli import (
     doctor,
     evaluate,
     export_requests,
+    generate,
     hub,
     images,
     import_answers,
@@ -34,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
@@ -106,14 +108,15 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
     from ml_bench_solvers.batch import BatchError
+    from ml_bench_solvers.generation.errors import GenerationError, GenerationStopped
     from ml_bench_solvers.prompt_error import PromptError
 
     of_data = (DataError, PredictionsError, RunError, HubError)
     of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
-    of_solvers = (BatchError, PromptError)
+    of_solvers = (BatchError, GenerationError, PromptError)
     if isinstance(error, (*of_data, *of_environments, *of_solvers)):
         return BAD_INPUT
-    if isinstance(error, (SandboxError, BuildError, BashMissingError)):
+    if isinstance(error, (SandboxError, BuildError, BashMissingError, GenerationStopped)):
         return NOTHING_EXECUTED
     return None
 

@@ -1,8 +1,9 @@
-"""The live view of an evaluation: a bar with a running score on a terminal, a line now and then elsewhere."""
+"""The live view of a run: a bar with what there is to say so far on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from ml_bench_metric.checks import Rule
     from ml_bench_metric.results import Result
+    from ml_bench_solvers.generation.answers import Answer
 
 _LINE_SECONDS = 30.0
 """How often a line is written where there is no terminal, in seconds."""
@@ -69,6 +71,62 @@ class EvaluationProgress:
             self._console.print(f"{self._done} of {self._total} candidates" + (f", {shown}" if shown else ""))
 
     def __enter__(self) -> EvaluationProgress:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bar as it is."""
+        self._bar.stop()
+
+
+class GenerationProgress:
+    """Counts answers, and shows how far a generation is, what kinds of answers came and what they cost."""
+
+    def __init__(self, console: Console, total: int, *, visible: bool) -> None:
+        """Show nothing yet.
+
+        Args:
+            console: where to show it.
+            total: number of answers that are asked for.
+            visible: whether to show anything at all.
+        """
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._console = console
+        self._total = total
+        self._lines = visible and not console.is_terminal and total > 0
+        self._kinds: Counter[str] = Counter()
+        self._cost = 0.0
+        self._next_line = time.monotonic() + _LINE_SECONDS
+        self._bar = Progress(
+            TextColumn("answers"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[kinds]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not (visible and console.is_terminal and total > 0),
+        )
+        self._task = self._bar.add_task("", total=total, kinds="")
+
+    def advance(self, answer: Answer) -> None:
+        """Take the next answer."""
+        self._kinds[answer.status] += 1
+        self._cost += answer.cost or 0.0
+        parts = [f"{count} {kind}" for kind, count in self._kinds.items() if kind != "ok"]
+        if self._cost:
+            parts.append(f"cost {self._cost:.4f}")
+        shown = ", ".join(parts)
+        self._bar.update(self._task, advance=1, kinds=shown)
+        done, now = self._kinds.total(), time.monotonic()
+        if self._lines and (now >= self._next_line or done == self._total):
+            self._next_line = now + _LINE_SECONDS
+            self._console.print(f"{done} of {self._total} answers" + (f", {shown}" if shown else ""))
+
+    def __enter__(self) -> GenerationProgress:
         """Show the bar."""
         self._bar.start()
         return self

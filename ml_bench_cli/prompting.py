@@ -96,7 +96,7 @@ class Prompting:
         """
         from ml_bench_solvers.checkouts import RepositoryTexts
         from ml_bench_solvers.cutting import parse_budget
-        from ml_bench_solvers.digest_cache import DigestCache
+        from ml_bench_solvers.digest_cache import INDICES, TEXTS, DigestCache
         from ml_bench_solvers.prompts import PromptMaker
         from ml_bench_solvers.retrieval import Passages
         from ml_bench_solvers.templates import read_template
@@ -104,13 +104,13 @@ class Prompting:
         texts = RepositoryTexts(
             self.mirrors,
             from_images=self.from_images,
-            cache=None if self.no_cache else DigestCache("repository-texts"),
+            cache=None if self.no_cache else DigestCache(TEXTS),
             progress=(lambda line: None) if self.quiet else _to_standard_error,
         )
         budget = parse_budget(self.budget, self.tokenizer)
         passages = Passages(self.unit, self.window, self.stride, self.limit)
         template = read_template(self.template)
-        cache = None if self.no_cache else DigestCache("retrieval-indices")
+        cache = None if self.no_cache else DigestCache(INDICES)
         return tuple(
             PromptMaker(
                 setting,

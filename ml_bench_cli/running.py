@@ -296,7 +296,7 @@ def executed(
         broken: SandboxError | None = None
         try:
             with (
-                _interrupts(stop, console),
+                interrupts(stop, console),
                 EvaluationProgress(console, len(todo), rule, visible=not way.quiet) as progress,
             ):
                 for result in judgement.execute(
@@ -395,7 +395,7 @@ def _open_folder(
 
 
 @contextmanager
-def _interrupts(stop: Stop, console: Console) -> Iterator[None]:
+def interrupts(stop: Stop, console: Console) -> Iterator[None]:
     """Turn Ctrl-C and SIGTERM into a run's orderly end while this lasts."""
 
     def ask(number: int, frame: object) -> None:

@@ -6,7 +6,9 @@ They stay JSON for every other reader.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+from pathlib import Path
 
 _SEALED = re.compile(r'(?s)(\{.*), "checksum": "([0-9a-f]{16})"\}\n?')
 
@@ -33,6 +35,28 @@ def unseal(line: str) -> str:
     if _checksum(record) != found[2]:
         raise SealBroken("its checksum is not that of its content")
     return record
+
+
+def cut_torn_line(path: Path) -> None:
+    """Remove a last line without its end, where there is one: the process was ended while it wrote.
+
+    Raises:
+        OSError: the file cannot be read or written.
+    """
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        position = size
+        while position > 0:
+            begin = max(0, position - 65536)
+            file.seek(begin)
+            newline = file.read(position - begin).rfind(b"\n")
+            if newline >= 0:
+                file.truncate(begin + newline + 1)
+                return
+            position = begin
+        file.truncate(0)
 
 
 def _checksum(record: str) -> str:

@@ -12,15 +12,14 @@ from types import TracebackType
 from typing import IO, Any, NoReturn
 
 from ml_bench_metric.results import Result
-from ml_bench_metric.sealed import seal, unseal
+from ml_bench_metric.sealed import cut_torn_line, seal, unseal
 from ml_bench_metric.summary import Summary
+from ml_bench_metric.whole_files import DRAFT_SUFFIX, write_whole
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.jsonl"
 SUMMARY_FILE = "summary.json"
 _LOCK_FILE = ".lock"
-
-_DRAFT_SUFFIX = ".new"
 
 _OF_A_PART = ("command", "started", "load_before", "workers", "cpus_are_shared")
 """What `run.json` tells of every part of a run: each time the run was begun or gone on with is one."""
@@ -161,7 +160,7 @@ class RunFolder:
     def _stored_run(self) -> dict[str, Any]:
         """Return what `run.json` says, which is of the same run; an empty identity and no parts where it is new."""
         if not (self.path / RUN_FILE).exists():
-            ours = (_LOCK_FILE, RUN_FILE + _DRAFT_SUFFIX)
+            ours = (_LOCK_FILE, RUN_FILE + DRAFT_SUFFIX)
             strangers = [name for name in _names_in(self.path) if name not in ours]
             if strangers:
                 raise RunError(
@@ -172,7 +171,7 @@ class RunFolder:
         # What only one of them knows, such as an image that was missing before, does not contradict.
         common = sorted(stored["identity"].keys() & self._identity)
         differing = [
-            line for name in common for line in _differences(name, stored["identity"][name], self._identity[name])
+            line for name in common for line in differences(name, stored["identity"][name], self._identity[name])
         ]
         if differing:
             more = len(differing) - _SHOWN_DIFFERENCES
@@ -186,7 +185,7 @@ class RunFolder:
     def _open_results(self) -> IO[str]:
         path = self.path / RESULTS_FILE
         try:
-            _cut_torn_line(path)
+            cut_torn_line(path)
             return path.open("a", encoding="utf-8", newline="\n")
         except OSError as error:
             _refuse(path, error)
@@ -285,11 +284,11 @@ def _names_in(folder: Path) -> list[str]:
         raise RunError(f"{folder} cannot be read: {error.strerror or error}; give another --out") from error
 
 
-def _differences(name: str, stored: Any, now: Any) -> Iterator[str]:
+def differences(name: str, stored: Any, now: Any) -> Iterator[str]:
     """Yield `name: stored -> now` for each value that differs, however deep it lies."""
     if isinstance(stored, dict) and isinstance(now, dict):
         for key in sorted(stored.keys() | now):
-            yield from _differences(f"{name}.{key}", stored.get(key, "absent"), now.get(key, "absent"))
+            yield from differences(f"{name}.{key}", stored.get(key, "absent"), now.get(key, "absent"))
     elif stored != now:
         yield f"{name}: {stored!r} -> {now!r}"
 
@@ -302,31 +301,7 @@ def _refuse(path: Path, error: OSError) -> NoReturn:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file so that a reader finds the old one or the new one, never a half."""
-    draft = path.with_name(path.name + _DRAFT_SUFFIX)
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(path, text + "\n")
     except OSError as error:
         _refuse(path, error)
-
-
-def _cut_torn_line(path: Path) -> None:
-    """Remove a last line without its end: the process was ended while it wrote, and that candidate runs again."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        position = size
-        while position > 0:
-            begin = max(0, position - 65536)
-            file.seek(begin)
-            newline = file.read(position - begin).rfind(b"\n")
-            if newline >= 0:
-                file.truncate(begin + newline + 1)
-                return
-            position = begin
-        file.truncate(0)

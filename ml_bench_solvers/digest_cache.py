@@ -10,12 +10,19 @@ import hashlib
 import json
 import os
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from ml_bench_metric.cache_folder import cache_folder
 
 _DIGEST_BYTES = 32
+_DAY_SECONDS = 86_400.0
+
+TEXTS = "repository-texts"
+INDICES = "retrieval-indices"
+KINDS = (TEXTS, INDICES)
+"""The folders that making prompts fills."""
 
 
 class DigestCache:
@@ -50,6 +57,26 @@ class DigestCache:
                 draft.replace(path)
             finally:
                 draft.unlink(missing_ok=True)
+
+    def size(self) -> tuple[int, int]:
+        """Return how many files are stored, and how many bytes."""
+        sizes = [path.stat().st_size for path in self._files()]
+        return len(sizes), sum(sizes)
+
+    def clear(self, older_than_days: float = 0.0) -> tuple[int, int]:
+        """Remove what was stored before so many days, all of it for 0; return number and bytes of what was removed.
+
+        Raises:
+            OSError: a file cannot be removed.
+        """
+        before = time.time() - older_than_days * _DAY_SECONDS
+        old = [(path, facts.st_size) for path in self._files() if (facts := path.stat()).st_mtime <= before]
+        for path, _ in old:
+            path.unlink()
+        return len(old), sum(size for _, size in old)
+
+    def _files(self) -> list[Path]:
+        return [path for path in self.folder.glob("*") if path.is_file()]
 
     def _path(self, parts: tuple[object, ...]) -> Path:
         return self.folder / hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -11,7 +11,7 @@ from pathlib import Path
 from ml_bench_metric.tasks import WORKSPACE, Task
 from ml_bench_solvers.checkouts import RepositoryTexts
 from ml_bench_solvers.cutting import PRESETS, Budget, CharacterBudget
-from ml_bench_solvers.digest_cache import DigestCache
+from ml_bench_solvers.digest_cache import INDICES, TEXTS, DigestCache
 from ml_bench_solvers.inert import boundary_of, without_markers
 from ml_bench_solvers.prompt import SETTINGS, Prompt, Setting
 from ml_bench_solvers.prompt_error import PromptError
@@ -163,6 +163,6 @@ def prompts_for(tasks: Iterable[Task], setting: str, mirrors: Path | None = None
     known = next((one for one in SETTINGS if one == setting), None)
     if known is None:
         raise PromptError(f"there is no setting {setting!r}; give one of {', '.join(SETTINGS)}")
-    texts = RepositoryTexts(mirrors, cache=DigestCache("repository-texts"))
-    maker = PromptMaker(known, texts, cache=DigestCache("retrieval-indices"))
+    texts = RepositoryTexts(mirrors, cache=DigestCache(TEXTS))
+    maker = PromptMaker(known, texts, cache=DigestCache(INDICES))
     return ((task, maker.make(task)) for task in tasks)

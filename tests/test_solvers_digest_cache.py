@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from ml_bench_solvers.digest_cache import DigestCache
+from ml_bench_cli.main import app
+from ml_bench_solvers.digest_cache import INDICES, DigestCache
 
 
 @pytest.fixture
@@ -65,3 +68,29 @@ def test_many_writers_and_readers_at_a_time_never_see_half_an_entry(cache: Diges
         thread.join()
     assert seen <= set(contents)
     assert [path.name for path in cache.folder.iterdir() if path.name.endswith(".new")] == []
+
+
+def test_what_is_old_can_be_removed_alone_and_what_is_left_is_counted(cache: DigestCache) -> None:
+    assert cache.size() == cache.clear() == (0, 0)
+    cache.put(b"old", "old")
+    (old,) = cache.folder.iterdir()
+    os.utime(old, (0, 0))
+    cache.put(b"newer", "new")
+    assert cache.size() == (2, 2 * 32 + 8)
+    assert cache.clear(older_than_days=1) == (1, 32 + 3)
+    assert (cache.get("old"), cache.get("new")) == (None, b"newer")
+    assert cache.clear() == (1, 32 + 5)
+    assert cache.size() == (0, 0)
+
+
+def test_the_command_shows_and_clears_them_beside_the_executions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ML_BENCH_CACHE", str(tmp_path / "executions"))
+    DigestCache(INDICES).put(b"x" * 1000, "some index")
+    shown = CliRunner().invoke(app, ["cache", "info"])
+    assert "1 retrieval indices, 1 kB" in shown.output and "0 repository texts" in shown.output, shown.output
+    cleared = CliRunner().invoke(app, ["cache", "clear"])
+    assert "removed 1 retrieval indices" in cleared.output, cleared.output
+    assert DigestCache(INDICES).size() == (0, 0)

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ml_bench_metric.predictions import read_predictions
-from ml_bench_solvers.answers import Answers, read_answers, unanswered
 from ml_bench_solvers.batch import BatchError
+from ml_bench_solvers.batch_answers import Answers, read_answers, unanswered
 from tests.result_builders import task, task_set
 
 TASKS = task_set(task("dgl/1"), task("dgl/2"), task("dgl/12"))

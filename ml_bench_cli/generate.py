@@ -154,7 +154,7 @@ def generate(
     (maker,) = prompting.makers([setting])
     work = Work.of(((task, maker.make(task)) for task in tasks.tasks), model, sampling, n)
     asked = Stop()
-    with _open_folder(out, work, tasks, base_url or provider or backend, restart, console) as folder:
+    with _open_folder(out, work, every_task, tasks, base_url or provider or backend, restart, console) as folder:
         folder.keep(work.prompts)
         recorder = Recorder(folder, model, price)
         questions = work.questions(folder, retry_errors=retry_errors)
@@ -240,13 +240,14 @@ def _sampling(
 
 
 def _open_folder(
-    out: Path, work: Work, tasks: TaskSet, place: str, restart: bool, console: Console
+    out: Path, work: Work, every_task: TaskSet, tasks: TaskSet, place: str, restart: bool, console: Console
 ) -> GenerationFolder:
     from ml_bench_metric.judge import harness_version
     from ml_bench_metric.store import OtherRunError, put_aside
     from ml_bench_solvers.generation.folder import GenerationFolder
 
-    identity = {**work.identity, "tasks": {"digest": tasks.digest, "split": tasks.split}}
+    # Of all tasks: who has asked about some can ask about the others later.
+    identity = {**work.identity, "tasks": {"digest": every_task.digest, "split": every_task.split}}
     # Keys are never arguments: the command can be told.
     about = {
         "harness_version": harness_version(),

@@ -208,6 +208,7 @@ class _Engine:
         self.error, self.removed = error, list[str]()
         self.sent: dict[str, Any] = {}
         self.api, self.base_url = self, base_url or "http+docker://localhost"
+        self.request, self.timeout = print, 60
         self._info = {"NCPU": 4, "MemTotal": 2**34, "ServerVersion": "28", "Driver": "overlay2", **(info or {})}
         self._client = APIClient(base_url="unix:///nonexistent/docker.sock", version="1.41")
 

@@ -37,7 +37,7 @@ def test_documents_are_the_tasks_with_their_prompts() -> None:
 def test_what_cannot_be_judged_or_asked_is_told_before_a_model_is() -> None:
     with pytest.raises(ValueError, match="rule is 'lax'; give one of original, strict"):
         load_rows("sample", rule="lax")
-    with pytest.raises(ValueError, match="setting 'whole' has no prompts"):
+    with pytest.raises(ValueError, match="there is no setting 'whole'"):
         load_rows("sample", setting="whole")
 
 

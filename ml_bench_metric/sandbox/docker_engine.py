@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,29 @@ def connect() -> DockerClient:
         # A socket has no proxy. Looking for one reads all environment variables at every call, which fails when another
         # thread changes one.
         client.api.trust_env = False
+    set_deadlines(client)
     return client
+
+
+def set_deadlines(client: DockerClient) -> None:
+    """Let no call wait for ever: the library gives none to attaching to a container, which an engine may never answer.
+
+    Calls that ask for no deadline by name, such as that for events, have none.
+    """
+    api: Any = client.api
+    if isinstance(api.request, _Bounded):
+        return
+    api.request = _Bounded(api.request, api.timeout)
+
+
+class _Bounded:
+    """The request method of a client's session, with a deadline where the caller says nothing of one."""
+
+    def __init__(self, request: Callable[..., Any], seconds: float) -> None:
+        self._request, self._seconds = request, seconds
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._request(*arguments, **{"timeout": self._seconds, **options})
 
 
 def is_local(client: DockerClient) -> bool:

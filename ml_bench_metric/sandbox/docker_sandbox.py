@@ -74,6 +74,7 @@ class DockerSandbox:
         """
         self._owns_client = client is None
         self.client = client or docker_engine.connect()
+        docker_engine.set_deadlines(self.client)
         self._labels = {docker_engine.OWNER_LABEL: docker_engine.owner(), **CONTAINER_LABELS}
         self._network = NoNetwork(self.client, self._labels)
         self._removers = ThreadPoolExecutor(removers, thread_name_prefix="ml-bench-remove")

@@ -70,7 +70,9 @@ def build(
     ] = False,
     bare: Annotated[
         bool,
-        typer.Option("--bare", help="Base and repositories alone, for agents that set everything up; for no candidate."),
+        typer.Option(
+            "--bare", help="Base and repositories alone, for agents that set everything up; for no candidate."
+        ),
     ] = False,
 ) -> None:
     """Build images. What is unchanged is not built again; where one fails, the others are built."""

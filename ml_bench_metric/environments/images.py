@@ -119,9 +119,7 @@ def image_name(repository: str, digest: str, kind: str = "") -> str:
     return f"{repository}:{kind}{'-' if kind else ''}{digest[:12]}"
 
 
-def image_kind(
-    assets: Assets, device: Device, platform: str = "", *, checkout: bool = True, bare: bool = False
-) -> str:
+def image_kind(assets: Assets, device: Device, platform: str = "", *, checkout: bool = True, bare: bool = False) -> str:
     """Return what an image's tag says besides its digest: `gpu`, the platform's architecture, which assets it has.
 
     Of a bare one it says that alone: assets are part of what an agent sets up.

@@ -256,7 +256,9 @@ class _Taking:
             elif path not in seen and path not in folders and path not in self._dropped:
                 self._dropped.setdefault(path, "neither file, folder nor link")
         # What is below something deleted is deleted with it.
-        self._deleted = {path for path in self._deleted if not any(parent in self._deleted for parent in _parents(path))}
+        self._deleted = {
+            path for path in self._deleted if not any(parent in self._deleted for parent in _parents(path))
+        }
         self._require(len(self._entries) + len(self._deleted))
 
     def _take_path(self, path: str, changed: Mapping[str, int], whole: set[str], seen: set[str]) -> None:
@@ -277,20 +279,23 @@ class _Taking:
         except _Missing:
             return
         above = posixpath.dirname(path)
-        with contextlib.closing(answer), _engine("reading the agent's files"):
-            # The whole of a file that was not read to its end is not waited for: the answer is closed.
-            with tarfile.open(fileobj=_Stream(answer), mode="r|", errors="surrogateescape") as archive:
-                for member in archive:
-                    found = posixpath.join(above, member.name.rstrip("/"))
-                    if posixpath.normpath(found) != found or not _is_in(found, path):
-                        raise WorkspaceError(f"the engine sent {member.name!r} when asked for {path!r}")
-                    new = any(parent in whole for parent in (found, *_parents(found)))
-                    if not new and changed.get(found) is None:
-                        continue
-                    seen.add(found)
-                    if member.isdir() and not new:
-                        continue
-                    self._take_member(found, member, archive)
+        with (
+            # What is not read to its end is not waited for.
+            contextlib.closing(answer),
+            _engine("reading the agent's files"),
+            tarfile.open(fileobj=_Stream(answer), mode="r|", errors="surrogateescape") as archive,
+        ):
+            for member in archive:
+                found = posixpath.join(above, member.name.rstrip("/"))
+                if posixpath.normpath(found) != found or not _is_in(found, path):
+                    raise WorkspaceError(f"the engine sent {member.name!r} when asked for {path!r}")
+                new = any(parent in whole for parent in (found, *_parents(found)))
+                if not new and changed.get(found) is None:
+                    continue
+                seen.add(found)
+                if member.isdir() and not new:
+                    continue
+                self._take_member(found, member, archive)
 
     def _take_member(self, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         mode, mtime = stat.S_IMODE(member.mode) & 0o777, max(0, int(member.mtime))

@@ -103,35 +103,60 @@ class Site:
     start: Start = "prepared"
     network: Network = "none"
     limits: Limits = LIMITS
-    changes: ChangeLimits = ChangeLimits()
+    changes: ChangeLimits = field(default_factory=ChangeLimits)
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of the agent's commands, such as those of a proxy; they go before the image's, and the
-    task's own before them."""
+    """Environment variables of the agent's commands, such as those of a proxy. They go before the image's own, and the
+    task's go before them."""
     seconds: float = 1800.0
     """Wall time that agents have."""
+    host_network: bool = False
+    """Whether network `full` is the machine's own, its loopback included, where the engine has no bridge."""
+
+    @property
+    def network_mode(self) -> str:
+        """The network, as the engine calls it."""
+        if self.network == "full":
+            return "host" if self.host_network else "bridge"
+        return "none"
 
 
-def require_network(client: DockerClient, network: Network) -> None:
-    """Look whether the engine can give agents a network.
+def require_network(client: DockerClient, site: Site, image: str) -> None:
+    """Look whether the engine gives agents the network that they are to have, by a container that does nothing.
 
     `full` is Docker's own bridge: everything that the engine's machine reaches, but not the machine's own loopback,
     where its services, the engine perhaps among them, expect nobody but its users.
 
+    Args:
+        client: of the engine.
+        site: how workspaces are made.
+        image: digest of an image.
+
     Raises:
-        SandboxError: it cannot; the message says why.
+        SandboxError: it does not; the message says what to do.
     """
-    if network == "allowlist":
+    if site.network == "none":
+        return
+    if site.network == "allowlist":
         raise SandboxError(
             "network allowlist is not implemented: nothing here filters by host; take none, or full with a firewall "
             "of your own around the engine's bridge"
         )
-    if network == "full":
-        try:
-            found = client.api.networks(names=["bridge"])
-        except Exception as error:
-            raise SandboxError(f"the networks could not be listed: {docker_engine.one_line(error)}") from error
-        if not any(one["Name"] == "bridge" for one in found):
-            raise SandboxError("the engine has no network `bridge`, so agents cannot have one; take --network none")
+    api: Any = client.api
+    container = ""
+    try:
+        host = api.create_host_config(**{**host_options(site.limits, ANY_SLOT), "network_mode": site.network_mode})
+        labels = {docker_engine.OWNER_LABEL: docker_engine.owner(), **CONTAINER_LABELS}
+        container = str(api.create_container(image, entrypoint=["sleep", "0"], labels=labels, host_config=host)["Id"])
+        api.start(container)
+    except Exception as error:
+        raise SandboxError(
+            f"the engine gives containers no network: {docker_engine.one_line(error)}; take --network none"
+            + ("" if site.host_network else ", or --host-network, which shares the machine's own, loopback included")
+        ) from error
+    finally:
+        if container:
+            with contextlib.suppress(Exception):
+                docker_engine.remove_container(client, container)
 
 
 class DockerWorkspace:
@@ -250,9 +275,11 @@ class DockerWorkspace:
 
     def spend(self, *, turns: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, cost: float = 0.0) -> None:
         """See `Workspace.spend`."""
+        self._require_alive()
         used = Used(turns=turns, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
         # Before it is counted: what was paid is known, though it was the last that could be.
-        self._trajectory.add(USED, used.model_dump())
+        if used != Used():
+            self._trajectory.add(USED, used.model_dump())
         self._meter.spend(used)
 
     def changes(self, archive: Path) -> Changes:
@@ -306,7 +333,7 @@ class DockerWorkspace:
 
     def _make(self, sandbox: DockerSandbox, task: Task, image: TaskImage, slot: Slot) -> None:
         site = self._site
-        host = {**host_options(site.limits, slot), "network_mode": "none" if site.network == "none" else "bridge"}
+        host = {**host_options(site.limits, slot), "network_mode": site.network_mode}
         with self._lock:
             created = self._api.create_container(
                 image.digest,

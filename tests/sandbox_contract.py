@@ -421,12 +421,10 @@ class SandboxContract:
         assert execution.stdout.head == "mine\n", execution.stderr.head
 
     def test_the_commands_of_a_script_are_seen_and_none_of_the_sandboxs_own(self, run: Runner) -> None:
-        program = (
-            "bash -c 'sleep 0.6; true' lr=0.001 'two words' & python -c 'import time; time.sleep(0.6)' --n 5; wait"
-        )
+        program = "bash -c 'sleep 0.6; true' lr=0.001 'a b' & python -c 'import time; time.sleep(0.6)' --n 5; wait"
         execution = run.sandbox.prepare(replace(run.job(program, seconds=17), form="run.sh")).run()
         assert execution.status == 0, execution.stderr.head
-        assert "bash -c 'sleep 0.6; true' lr=0.001 'two words'" in execution.commands
+        assert "bash -c 'sleep 0.6; true' lr=0.001 'a b'" in execution.commands
         assert any(line.endswith("-c 'import time; time.sleep(0.6)' --n 5") for line in execution.commands)
         assert not [line for line in execution.commands if "timeout" in line or "17" in line or "22" in line]
         assert run("sleep 0.3").commands == ()

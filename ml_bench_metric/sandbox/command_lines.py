@@ -6,7 +6,6 @@ and decides on no exit status.
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterable
@@ -57,7 +56,7 @@ class CommandLines:
         if not self._started:
             # Until then, what runs is the sandbox's own: what it says of itself must not count as the candidate's.
             arguments = self._arguments(self._first)
-            self._started = bool(arguments) and os.path.basename(arguments[0]) == _KEEPER
+            self._started = bool(arguments) and Path(arguments[0]).name == _KEEPER
             if not self._started:
                 return
         for pid in sorted(self._pids())[:_MAX_PROCESSES]:

@@ -46,10 +46,10 @@ head -c "$4" > "$3"
 exec timeout --foreground --signal=KILL "$5" "$2" "$3" < /dev/null
 """
 
-# That of a `run.sh`, and of whatever has an overlay. The overlay may have put programs where the image's PATH begins, so
-# what runs here is found elsewhere, and the candidate gets the image's PATH when it starts. It removes what the overlay
-# removes, as the candidate's user, and waits until the engine has unpacked the rest. What fails from then on is the
-# candidate's doing: an agent that makes its folder useless has failed.
+# That of a `run.sh`, and of whatever has an overlay. The overlay may have put programs where the image's PATH begins,
+# so what runs here is found elsewhere, and the candidate gets the image's PATH when it starts. It removes what the
+# overlay removes, as the candidate's user, and waits until the engine has unpacked the rest. What fails from then on is
+# the candidate's doing: an agent that makes its folder useless has failed.
 _PRELUDE_OF_SCRIPTS = """
 image_path=$PATH
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin

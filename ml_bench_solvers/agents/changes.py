@@ -8,7 +8,6 @@ folder nor link (devices, pipes, sockets) is left out and listed, as is everythi
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import posixpath
@@ -158,18 +157,18 @@ class _Taking:
 
     def write(self, archive: Path) -> Changes:
         """Write the archive, in the order of the names."""
-        deleted = tuple(sorted(self._deleted))
+        deleted = tuple(sorted(map(_text, self._deleted)))
         digest = ""
         if self._entries or deleted:
             with archive.open("wb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for path, entry in sorted(self._entries.items()):
                     tar.addfile(_member(path, entry), _Part(self._store, entry.offset, entry.size))
-            digest = _digest(archive, deleted)
+            digest = Overlay.of(archive, deleted).digest
         dropped = sorted(self._dropped.items())
         return Changes(
             files=len(self._entries),
             bytes=self._bytes,
-            deleted=tuple(map(_text, deleted)),
+            deleted=deleted,
             digest=digest,
             dropped=tuple(_text(f"{path}: {why}") for path, why in dropped[:_LISTED]),
             dropped_count=len(dropped),
@@ -398,15 +397,6 @@ def _member(path: str, entry: _Entry) -> tarfile.TarInfo:
     member.uid = member.gid = OWNER
     member.size = entry.size
     return member
-
-
-def _digest(archive: Path, deleted: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    with archive.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    digest.update(json.dumps(list(deleted)).encode())
-    return digest.hexdigest()
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -135,9 +135,7 @@ def test_of_split_a_candidates_are_scripts_or_folders(fake: FakeSandbox, tmp_pat
     (tmp_path / "mine.py").write_text("print(1)")
     rows = [[tmp_path, {"folder": str(tmp_path)}, {"folder": tmp_path}, "exit 0", f"\0folder:{tmp_path}"]]
     metric = evaluate.load(ml_bench_metric.path())
-    found = metric.compute(
-        predictions=rows, references=[ROW], split="A", k=1, skip_checks=True, num_workers=1
-    )
+    found = metric.compute(predictions=rows, references=[ROW], split="A", k=1, skip_checks=True, num_workers=1)
     jobs = sorted(fake.run, key=lambda job: job.program)
     assert [(job.program, job.overlay is not None) for job in jobs] == [
         (f"\0folder:{tmp_path}", False),

@@ -32,17 +32,22 @@ from ml_bench_cli.progress import AgentProgress
 from ml_bench_cli.running import Way, end_early, executed, interrupts, open_folder, open_place, read_way, shown
 
 if TYPE_CHECKING:
+    from docker import DockerClient
     from rich.console import Console
 
     from ml_bench_cli.running import Place
     from ml_bench_metric.evaluation import Settings
     from ml_bench_metric.judge import Images
+    from ml_bench_metric.sandbox.protocol import Slot
     from ml_bench_metric.store import RunFolder
     from ml_bench_metric.summary import Summary
     from ml_bench_metric.tasks import Task, TaskSet
     from ml_bench_solvers.agents.attempts import Attempt
     from ml_bench_solvers.agents.budget import Budget, Meter, Purse
+    from ml_bench_solvers.agents.changes import ChangeLimits
     from ml_bench_solvers.agents.docker_workspace import DockerWorkspace, Site
+    from ml_bench_solvers.agents.report import AgentReport
+    from ml_bench_solvers.agents.running import Open
     from ml_bench_solvers.agents.trajectory import Trajectory
     from ml_bench_solvers.agents.workspace import Agent
 
@@ -136,8 +141,16 @@ def agent(
     limit_disk: Annotated[str, typer.Option(help="Disk space of an agent.")] = "16g",
     limit_tmp: Annotated[str, typer.Option(help="Size of /tmp of an agent.")] = "4g",
     limit_processes: Annotated[int, typer.Option(min=8, help="Processes of an agent.")] = 2048,
-    max_changes: Annotated[str, typer.Option(help="Bytes that an agent may leave; more is judged as failed.")] = "512m",
-    max_changed_files: Annotated[int, typer.Option(min=1, help="Files that an agent may leave.")] = 20_000,
+    max_changes: Annotated[
+        str | None,
+        typer.Option(
+            help="Bytes that an agent may leave; more is judged as failed. By default 512m, and 4g with bare."
+        ),
+    ] = None,
+    max_changed_files: Annotated[
+        int | None,
+        typer.Option(min=1, help="Files that an agent may leave; by default 20000, and 100000 with bare."),
+    ] = None,
     limit_time: Annotated[float | None, typer.Option(min=0.1, help="Seconds of run.sh; by default 120.")] = None,
     judge_memory: Annotated[str, typer.Option(help="Memory of run.sh.")] = "8g",
     image: Image = None,
@@ -209,8 +222,7 @@ def agent(
         host_network,
         variables or [],
         max_seconds,
-        parse_size(max_changes),
-        max_changed_files,
+        _changes(start, max_changes, max_changed_files),
     )
     budget = _budget(kind, max_turns, max_seconds, max_cost)
     one = _agent(kind, command, inside, label, max_seconds)
@@ -233,6 +245,17 @@ def agent(
         raise typer.Exit(INTERRUPTED)
 
 
+def _changes(start: Literal["prepared", "bare"], size: str | None, files: int | None) -> ChangeLimits:
+    """Return how much an agent may leave: an environment of its own is larger than a few files."""
+    from ml_bench_solvers.agents.changes import BARE_LIMITS, ChangeLimits
+
+    usual = BARE_LIMITS if start == "bare" else ChangeLimits()
+    number = usual.bytes if size is None else parse_size(size)
+    if number < 1:
+        raise typer.BadParameter("--max-changes is nothing; run.sh alone has some bytes")
+    return ChangeLimits(bytes=number, files=files or usual.files)
+
+
 def _site(
     way: Way,
     start: Literal["prepared", "bare"],
@@ -240,12 +263,8 @@ def _site(
     host_network: bool,
     variables: list[str],
     seconds: float,
-    change_bytes: int,
-    change_files: int,
+    changes: ChangeLimits,
 ) -> Site:
-    from pydantic import ValidationError
-
-    from ml_bench_solvers.agents.changes import ChangeLimits
     from ml_bench_solvers.agents.docker_workspace import LIMITS, Site
 
     if host_network and network != "full":
@@ -254,10 +273,6 @@ def _site(
     if wrong := [name for name, equals, _ in pairs if not equals or not name.isidentifier()]:
         raise typer.BadParameter(f"--variable {wrong[0]!r} is none; write NAME=VALUE")
     limits = way.settings.limits.model_copy(update={"shm_bytes": LIMITS.shm_bytes, "kept_bytes": LIMITS.kept_bytes})
-    try:
-        changes = ChangeLimits(bytes=change_bytes, files=change_files)
-    except ValidationError as error:
-        raise typer.BadParameter(f"--max-changes: {error.errors()[0]['msg']}") from error
     return Site(
         start=start,
         network=network,
@@ -350,17 +365,17 @@ def _work(plan: _Plan, console: Console) -> tuple[list[Attempt], Purse, bool]:
         return ended, purse, stop.finish
 
 
-def _client(place: Place) -> Any:
+def _client(place: Place) -> DockerClient:
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 
     assert isinstance(place.sandbox, DockerSandbox)
     return place.sandbox.client
 
 
-def _opener(place: Place, images: Images, site: Site) -> Any:
+def _opener(place: Place, images: Images, site: Site) -> Open:
     """Return what makes the workspace of an attempt."""
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
-    from ml_bench_metric.sandbox.protocol import SandboxError, Slot
+    from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_solvers.agents.docker_workspace import DockerWorkspace
     from ml_bench_solvers.agents.workspace import WorkspaceError
 
@@ -412,7 +427,7 @@ def _judge(plan: _Plan, ended: list[Attempt], rule: Literal["original", "strict"
     return summary
 
 
-def _report(plan: _Plan, summary: Summary, ended: list[Attempt], spent: float) -> Any:
+def _report(plan: _Plan, summary: Summary, ended: list[Attempt], spent: float) -> AgentReport:
     """Store and return the numbers of the run.
 
     Raises:

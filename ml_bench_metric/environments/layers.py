@@ -234,9 +234,14 @@ class _Maker:
     def bare(self, below: str) -> ImageLayer:
         """Return the layer of an image in which an agent sets up everything."""
         plan, recipe = self._plan, self._plan.recipe
-        digest = content_digest(
-            "bare environment", below, recipe.directories, _files_digests(plan), recipe.tasks, _VENV
-        )
+        variables = {
+            "PATH": f"{VENV}/bin:{VARIABLES['PATH']}",
+            "VIRTUAL_ENV": VENV,
+            # What pip would keep in the home folder is changes that agents leave, and of no use to anybody.
+            "PIP_NO_CACHE_DIR": "1",
+        }
+        parts = (recipe.directories, _files_digests(plan), recipe.tasks, _VENV, variables)
+        digest = content_digest("bare environment", below, *parts)
         assets: Assets = "none" if recipe.needs_assets else "not_needed"
         name = self._name(digest, assets)
 
@@ -244,7 +249,6 @@ class _Maker:
             with Builder(self._client, parent, log, NO_SETTINGS, network=False, platform=plan.platform) as builder:
                 self._put_repositories(builder, log)
                 builder.run(f"python -m venv {VENV}", _VENV, seconds=SCRIPT_SECONDS)
-                variables = {"PATH": f"{VENV}/bin:{VARIABLES['PATH']}", "VIRTUAL_ENV": VENV}
                 builder.commit(name, labels=self._labels(digest, parent, assets, ()), variables=variables)
 
         return ImageLayer(name, digest, make)

@@ -62,6 +62,10 @@ class ChangeLimits(Record):
     """Files, folders and links, changed or deleted."""
 
 
+BARE_LIMITS = ChangeLimits(bytes=4 << 30, files=100_000)
+"""By default, where an agent leaves an environment of its own. Packages of some deep learning have gigabytes."""
+
+
 class ChangesTooLarge(Exception):  # noqa: N818 - it names the situation
     """An agent has left more than it may. The message says what there is too much of."""
 

@@ -75,6 +75,15 @@ def test_published_rows_stand_beside_the_whole_split_only_and_are_called_so() ->
     assert "Published" not in shown(report([attempt("a/1")], [result("a/1")], "a/1"))
 
 
+def test_no_number_is_cut_in_a_narrow_terminal() -> None:
+    one = report([attempt("Long-Name-Of-A-Repository/1", cost=12.3456)], [], "Long-Name-Of-A-Repository/1")
+    console = Console(file=io.StringIO(), width=50)
+    render(one, console)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.count("12.3456") == 3
+    assert "Long-Name-O…" in text
+
+
 def test_an_interval_stands_beside_the_rate() -> None:
     names = [f"a/{number}" for number in range(10)]
     results = [result(name, execution=PASSING if number < 5 else FAILING) for number, name in enumerate(names)]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 REPORT_FILE = "agents.json"
 
+_COLUMNS = ("tasks", "attempts", "run.sh", "success", "turns", "seconds", "cost")
+_NARROWEST_NAME = 12
+
 PUBLISHED_TASKS = 68
 """How many tasks the published split A has."""
 
@@ -133,19 +136,24 @@ def _first(scores: Iterable[PassAtK]) -> PassAtK:
 def render(report: AgentReport, console: Console) -> None:
     """Print a table with a row per repository and one for all, and below it why attempts have ended."""
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     title = f"{report.agent}: start {report.start}, network {report.network}; success in %, rule {report.rule}"
     console.print(Text(printable(title), style="bold"))
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="bold")
-    table.add_column("", overflow="ellipsis", no_wrap=True)
-    for name in ("tasks", "attempts", "run.sh", "success", "turns", "seconds", "cost"):
-        table.add_column(f" {name}", justify="right", no_wrap=True)
-    for name, row in report.repositories.items():
-        table.add_row(Text(printable(name)), *map(Text, _cells(row, report.rule)))
-    table.add_section()
-    table.add_row(Text("all"), *map(Text, _cells(report.overall, report.rule)))
+    rows = {**{printable(name): row for name, row in report.repositories.items()}, "all": report.overall}
+    cells = [_cells(row, report.rule) for row in rows.values()]
+    columns = list(zip(_COLUMNS, *cells, strict=True))
+    width = sum(1 + max(map(len, column)) for column in columns)
+    names = max(_NARROWEST_NAME, min(max(map(cell_len, rows)), console.width - width))
+    # With a width of its own Rich does not squeeze it: a number that lost a digit would be another number.
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="bold", width=names + width)
+    table.add_column("", overflow="ellipsis", no_wrap=True, width=names)
+    for name, *_ in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, (name, row) in enumerate(zip(rows, cells, strict=True), 1):
+        table.add_row(Text(name), *map(Text, row), end_section=number == len(rows) - 1)
     console.print(table, crop=False)
     console.print(Text("turns, seconds, cost: means of the attempts", style="dim"))
     for line in _lines(report):
@@ -162,7 +170,7 @@ def _cells(row: Row, rule: Rule) -> tuple[str, ...]:
         str(row.tasks),
         str(row.attempts),
         str(row.scripts),
-        f" {_success(row.success[rule])}",
+        _success(row.success[rule]),
         _mean(row.turns, 1),
         _mean(row.seconds, 1),
         _mean(row.cost, 4),
@@ -178,7 +186,7 @@ def _success(score: PassAtK) -> str:
 
 
 def _mean(value: float | None, digits: int) -> str:
-    return "-" if value is None else f" {value:.{digits}f}"
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _lines(report: AgentReport) -> Iterable[str]:

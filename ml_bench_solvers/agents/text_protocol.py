@@ -9,6 +9,8 @@ from ml_bench_solvers.agents.tools import Action, Outcome
 
 _OPENING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\n`]*)", re.ASCII)
 
+_THINKING = ("<think>", "</think>")
+
 _SHELLS = ("bash", "sh", "shell")
 
 
@@ -23,6 +25,9 @@ def read_blocks(text: str, turn: int) -> list[Action]:
         turn: which reply of the task it is.
     """
     found: list[Action] = []
+    if text.lstrip().startswith(_THINKING[0]):
+        # What a model has only thought of is not wanted yet.
+        text = text.rpartition(_THINKING[1])[2] if _THINKING[1] in text else ""
     # Only "\n" separates lines: a file's content may have what other separators there are.
     lines = iter(text.replace("\r\n", "\n").split("\n"))
     for line in lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ class Action:
     """Something that a model wants done."""
 
     id: str
-    """Unique within a task; what it brings is told under this name."""
+    """Unique within a reply; what it brings is told under this name."""
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     fault: str = ""
@@ -85,9 +86,13 @@ TOOLS = (
 )
 """In the form of OpenAI's chat completions."""
 
-_PARAMETERS: Mapping[str, Mapping[str, Any]] = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+_FUNCTIONS = tuple(tool["function"] for tool in TOOLS)
+
+_PARAMETERS: Mapping[str, Mapping[str, Any]] = {function["name"]: function["parameters"] for function in _FUNCTIONS}
 
 NAMES = tuple(_PARAMETERS)
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def read_calls(calls: Iterable[Call], turn: int) -> list[Action]:
@@ -99,9 +104,11 @@ def read_calls(calls: Iterable[Call], turn: int) -> list[Action]:
     """
     found: list[Action] = []
     for number, call in enumerate(calls, 1):
-        known = call.id and call.id not in {action.id for action in found}
+        named = call.id and call.id not in {action.id for action in found}
         arguments, fault = _arguments_in(call)
-        found.append(Action(call.id if known else f"call-{turn}-{number}", call.name or "unnamed", arguments, fault))
+        # It is sent back, and servers refuse names that none of their tools could have.
+        name = call.name if _NAME.fullmatch(call.name) else "unknown"
+        found.append(Action(call.id if named else f"call-{turn}-{number}", name, arguments, fault))
     return found
 
 

@@ -90,7 +90,7 @@ class _Growing:
     finish_reason: str = ""
 
     def add_calls(self, pieces: list[object]) -> None:
-        """Take the next pieces of calls. One without a number belongs to the latest call, or begins another by its id."""
+        """Take the next pieces of calls. One without a number belongs to the latest call, unless it has another id."""
         for piece in pieces:
             number = _integer(part(piece, "index"))
             if number is None:

@@ -19,7 +19,7 @@ VERSION = "ATIF-v1.7"
 _TOOLS = {"command": "bash", "read": "read_file", "write": "write_file"}
 """Kinds of lines in which a workspace records what it did -> the tool that does so."""
 
-_RESULTS = ("output", "status", "truncated", "seconds", "content", "error")
+_RESULTS = ("output", "status", "truncated", "seconds", "bytes", "error")
 """Fields of such a line that tell what came of it; the others, what was asked for."""
 
 _SEEN = 100_000

@@ -87,6 +87,7 @@ def find_images(
     *,
     assets: AssetsWanted = "auto",
     device: Device = "cpu",
+    bare: bool = False,
 ) -> Images:
     """Return the images of some tasks: those that `ml-bench images build` made, or one given image for all.
 
@@ -96,6 +97,7 @@ def find_images(
         image: name or digest of an image for all of them: one that this project made, or one of the upstream layout.
         assets: which assets the images are to have; see `serving_images`.
         device: what they are made for.
+        bare: whether they are to be bare ones, in which agents set everything up.
 
     Raises:
         SandboxError: the engine does not answer, or has not the given image.
@@ -105,7 +107,7 @@ def find_images(
     built = list_images(sandbox.client)
     by_task, missing = {}, {}
     for task in tasks:
-        serving = serving_images(built, task.repository, task.task_id, assets=assets, device=device)
+        serving = serving_images(built, task.repository, task.task_id, assets=assets, device=device, bare=bare)
         if serving:
             by_task[task.task_id] = TaskImage(digest=serving[0].digest, assets=serving[0].assets)
             continue
@@ -114,8 +116,8 @@ def find_images(
         except EnvironmentUnknown as error:
             missing[task.task_id] = str(error)
             continue
-        options = ("" if assets == "auto" else f" --assets {assets.replace('_', '-')}") + (
-            " --device gpu" if device == "gpu" else ""
+        options = ("" if assets == "auto" or bare else f" --assets {assets.replace('_', '-')}") + (
+            " --bare" if bare else " --device gpu" if device == "gpu" else ""
         )
         missing[task.task_id] = (
             f"no image for {task.repository}: run `ml-bench images build {recipe.name}{options}`, or give --image"

@@ -7,6 +7,7 @@ from typing import cast, get_args
 
 from ml_bench_metric.environments.images import (
     ASSETS,
+    BARE,
     CHECKOUT,
     DEVICE,
     GPU,
@@ -62,6 +63,7 @@ def _contradictions(image: StoredImage) -> Iterator[str]:
         cast(Device, labels[DEVICE]),
         labels[PLATFORM],
         checkout=labels[CHECKOUT] == "yes",
+        bare=labels.get(BARE) == "yes",
     )
     name = image_name(f"ml-bench/{labels[RECIPE_NAME].lower()}", labels[RECIPE], kind)
     if image.name != name:

@@ -22,7 +22,7 @@ class Config(BaseModel):
 
 
 class Workspace:
-    """Runs commands in the container that ml-bench has made, as the user that agents are."""
+    """Runs commands in the container that ml-bench has made, through ml-bench, which counts and records them."""
 
     def __init__(self, **settings: Any) -> None:
         """Take the settings of the configuration."""
@@ -35,7 +35,7 @@ class Workspace:
             Submitted: the command says that the work is done.
         """
         seconds = timeout or self.config.timeout
-        command = ["ml-bench-exec", "--timeout", str(seconds), action.get("command", "")]
+        command = [os.environ["ML_BENCH_EXEC"], action.get("command", ""), str(seconds)]
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
@@ -52,4 +52,4 @@ class Workspace:
 
     def serialize(self) -> dict[str, Any]:
         """Return what the agent's own trajectory says of this."""
-        return {"info": {"config": {"environment": self.config.model_dump(), "container": os.environ.get("HOSTNAME")}}}
+        return {"info": {"config": {"environment": self.config.model_dump()}}}

@@ -1,4 +1,4 @@
-"""The examples of agents bring a repository's texts to the agent, its run.sh to the workspace, and nothing else along."""
+"""Examples of agents bring a repository's texts to the agent, its run.sh to the workspace, and nothing else along."""
 
 from __future__ import annotations
 

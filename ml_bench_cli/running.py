@@ -263,7 +263,7 @@ def executed(
         console.print(f"[yellow]not executed:[/] {shown(reason)}", soft_wrap=True)
     for note in ready_made.notes(images.by_task.values()):
         console.print(f"[yellow]image:[/] {shown(note)}", soft_wrap=True)
-    identity = {"kind": kind, **judge.identity(way.settings, tasks, images)}
+    identity = {"kind": kind, **judge.identity(way.settings, tasks, images, predictions.form)}
     about = judge.about(sys.argv, place.capacity, place.workers, tasks, predictions, way.repeats)
     opened = _open_folder(way.out, identity, about, way.restart, console) if way.out else nullcontext()
     with opened as folder:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.evaluation import Candidate, Evaluation, Settings
 from ml_bench_metric.results import Result
-from ml_bench_metric.sandbox.docker_engine import list_containers
+from ml_bench_metric.sandbox.docker_engine import OWNER_LABEL, list_containers, owner
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.limits import MIB, Limits
 from ml_bench_metric.sandbox.protocol import ANY_SLOT, Slot
@@ -22,6 +22,7 @@ from ml_bench_solvers.agents.running import AgentRun, Manner, Work
 from ml_bench_solvers.agents.trajectory import FILE, Trajectory, read_steps
 from ml_bench_solvers.agents.workspace import Workspace
 from tests.hostile.baits import Baits
+from tests.hostile.case import PASSES
 from tests.hostile_agents.case import TASK, Case
 
 LIMITS = Limits(
@@ -74,22 +75,24 @@ class Arena:
     """Runs cases one after the other."""
 
     def __init__(self, sandbox: DockerSandbox, image: str, folder: Path, baits: Baits) -> None:
-        """Let the canary look around before anything hostile has been near it."""
-        self._sandbox, self._folder, self._baits = sandbox, folder, baits
+        """Let the canary look around, and an honest agent work, before anything hostile has been near."""
+        self._sandbox, self._folder, self.baits = sandbox, folder, baits
         self._image = TaskImage(digest=sandbox.image_digest(image))
         self._task = load_tasks("sample", "A").by_id[TASK]
         self._number = 0
         self.healthy = self._look()
+        # What the sandbox itself makes for the first of its candidates, and keeps, is there from then on.
+        self.honest = self.report(Case("honest", (), self._task.output, PASSES))
 
     def report(self, case: Case) -> Report:
         """Let a case work, and what comes after it."""
-        before = self._containers()
+        before = self.containers()
         attempt, folder = self._let_work(case)
         steps = list(read_steps(folder.path / FILE))
         output = "\n".join(step.get("output", "") for step in steps if step["kind"] == "command")
         result = self._judged(case, attempt, folder)
-        left = tuple(self._containers() - before)
-        return Report(attempt, output, result, self._look(), tuple(self._baits.touched()), left)
+        left = tuple(self.containers() - before)
+        return Report(attempt, output, result, self._look(), tuple(self.baits.touched()), left)
 
     def _let_work(self, agent: Case | Canary) -> tuple[Attempt, AttemptFolder]:
         self._number += 1
@@ -102,7 +105,7 @@ class Arena:
 
     def _open(self, task: Task, meter: Meter, trajectory: Trajectory, slot: Slot) -> DockerWorkspace:
         changes = ChangeLimits(bytes=16 * MIB, files=1000)
-        site = Site(limits=LIMITS, changes=changes, variables=self._baits.variables(), seconds=60.0)
+        site = Site(limits=LIMITS, changes=changes, variables=self.baits.variables(), seconds=60.0)
         return DockerWorkspace(self._sandbox, task, self._image, site, meter, trajectory, slot)
 
     def _judged(self, case: Case, attempt: Attempt, folder: AttemptFolder) -> Result:
@@ -120,5 +123,7 @@ class Arena:
         self._let_work(canary)
         return canary.seen[0]
 
-    def _containers(self) -> set[str]:
-        return {str(record["Id"]) for record in list_containers(self._sandbox.client)}
+    def containers(self) -> set[str]:
+        """Return this process's containers: the engine may have other users."""
+        records = list_containers(self._sandbox.client)
+        return {str(record["Id"]) for record in records if record["Labels"].get(OWNER_LABEL) == owner()}

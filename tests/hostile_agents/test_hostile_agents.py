@@ -41,7 +41,7 @@ def test_a_hostile_agent_gets_what_it_must_get_and_leaves_nothing(case: Case, ar
     assert tuple(one.passed for one in verdicts) == case.passes, f"{verdicts}{said}"
     assert case.also(report.attempt, report.output), said
     assert report.touched == (), "it reached something of the host"
-    assert arena._baits.secret not in report.output, "it read a secret of the host"
+    assert arena.baits.secret not in report.output, "it read a secret of the host"
     assert report.seen == arena.healthy, "the next agent saw what this one did"
     assert _gone(arena, report.left) == [], "a container was left behind"
 
@@ -49,13 +49,14 @@ def test_a_hostile_agent_gets_what_it_must_get_and_leaves_nothing(case: Case, ar
 def _gone(arena: Arena, containers: tuple[str, ...]) -> list[str]:
     """Wait for the removal in the background, and return what is still there."""
     deadline = time.monotonic() + _GONE_SECONDS
-    while (left := sorted(set(containers) & arena._containers())) and time.monotonic() < deadline:
+    while (left := sorted(set(containers) & arena.containers())) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left
 
 
 @pytest.mark.docker
-def test_the_canary_is_well_before_anything_hostile_was_there(arena: Arena) -> None:
+def test_an_honest_agent_passes_and_the_canary_is_well_before_anything_hostile_was_there(arena: Arena) -> None:
+    assert [verdict(arena.honest.result, rule).passed for rule in RULES] == [True, True]
     assert arena.healthy.endswith("gan 1024\n") and "hostile" not in arena.healthy
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ml_bench_cli import (
+    agent,
     assets,
     cache,
     check,
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("generate")(generate.generate)
+app.command("agent")(agent.agent)
 app.command("evaluate")(evaluate.evaluate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
@@ -107,16 +109,17 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
+    from ml_bench_solvers.agents.workspace import AgentError, WorkspaceError
     from ml_bench_solvers.batch import BatchError
     from ml_bench_solvers.generation.errors import GenerationError, GenerationStopped
     from ml_bench_solvers.prompt_error import PromptError
 
     of_data = (DataError, PredictionsError, RunError, HubError)
     of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
-    of_solvers = (BatchError, GenerationError, PromptError)
+    of_solvers = (AgentError, BatchError, GenerationError, PromptError)
     if isinstance(error, (*of_data, *of_environments, *of_solvers)):
         return BAD_INPUT
-    if isinstance(error, (SandboxError, BuildError, BashMissingError, GenerationStopped)):
+    if isinstance(error, (SandboxError, WorkspaceError, BuildError, BashMissingError, GenerationStopped)):
         return NOTHING_EXECUTED
     return None
 

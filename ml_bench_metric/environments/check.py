@@ -16,7 +16,6 @@ from ml_bench_metric.environments.engine_calls import told
 from ml_bench_metric.environments.files import OWNER
 from ml_bench_metric.environments.images import (
     ASSETS,
-    BARE,
     CHECKOUT,
     DEVICE,
     MISSING,
@@ -116,8 +115,8 @@ def _present_name(client: DockerClient, image: StoredImage, recipe: Recipe, mirr
         assets=wanted,
         device=cast(Device, labels[DEVICE]),
         platform=labels[PLATFORM],
-        checkout=labels[CHECKOUT] == "yes",
-        bare=labels.get(BARE) == "yes",
+        checkout=labels[CHECKOUT] != "no",
+        bare=labels[CHECKOUT] == "bare",
     )
     way = labels[ORIGIN].partition(" ")[0]
     base = find_base(client, plan.python, way if way in ("pull", "bootstrap") else "auto", plan.platform)
@@ -128,7 +127,7 @@ def _inside(client: DockerClient, image: StoredImage, recipe: Recipe) -> Iterato
     name, labels = str(image.name), image.labels
     layers = registry.layers(recipe)
     # What it is to be without is what agents install.
-    bare = labels.get(BARE) == "yes"
+    bare = labels[CHECKOUT] == "bare"
     modules = [] if bare else list(dict.fromkeys(module for layer in layers for module in layer.imports))
     directories = [recipe.directories.get(item, item) for item in labels[REPOSITORIES].split(",")]
     wanted = {

@@ -34,9 +34,9 @@ LACKING = "ml-bench.lacking-tasks"
 PLATFORM = "ml-bench.platform"
 """What it was built for, such as `linux/arm64`; empty for the engine's own."""
 CHECKOUT = "ml-bench.checkout"
-"""Whether the repositories' files are in it: `yes`, or `no` for their packages alone."""
-BARE = "ml-bench.bare"
-"""`yes` on an image of a base and the repositories' files alone, in which agents set everything up; no other has it."""
+"""Whether the repositories' files are in it: `yes`, or `no` for their packages alone; `bare` for them alone, without
+packages, which agents set up by themselves. Versions that know nothing of bare images take `yes` alone for
+candidates."""
 PARENT = "ml-bench.parent"
 """Name of the image that it was made from."""
 MISSING = "ml-bench.missing-files"
@@ -211,12 +211,12 @@ def _environment_images(client: DockerClient) -> Iterator[EnvironmentImage]:
             uses_gpu=labels[GPU],
             lacking_tasks=_listed(labels[LACKING]),
             platform=labels[PLATFORM],
-            checkout=labels[CHECKOUT] == "yes",
+            checkout=labels[CHECKOUT] != "no",
             missing_files=int(labels[MISSING]),
             size=image["Size"],
             created=image["Created"],
             current=f"{name[: -len(labels[RECIPE][:12])]}{LATEST}" in names,
-            bare=labels.get(BARE) == "yes",
+            bare=labels[CHECKOUT] == "bare",
         )
 
 

@@ -18,7 +18,6 @@ from ml_bench_metric.environments.files import OWNER, fingerprint, packed
 from ml_bench_metric.environments.host_settings import NO_SETTINGS, HostSettings
 from ml_bench_metric.environments.images import (
     ASSETS,
-    BARE,
     CHECKOUT,
     DEVICE,
     GPU,
@@ -235,7 +234,9 @@ class _Maker:
     def bare(self, below: str) -> ImageLayer:
         """Return the layer of an image in which an agent sets up everything."""
         plan, recipe = self._plan, self._plan.recipe
-        digest = content_digest("bare", below, recipe.directories, _files_digests(plan), recipe.tasks, _VENV)
+        digest = content_digest(
+            "bare environment", below, recipe.directories, _files_digests(plan), recipe.tasks, _VENV
+        )
         assets: Assets = "none" if recipe.needs_assets else "not_needed"
         name = self._name(digest, assets)
 
@@ -286,12 +287,10 @@ class _Maker:
             DEVICE: plan.device,
             GPU: recipe.gpu,
             PLATFORM: plan.platform,
-            CHECKOUT: "yes" if plan.checkout else "no",
+            CHECKOUT: "bare" if plan.bare else "yes" if plan.checkout else "no",
             MISSING: str(plan.missing_files),
             PARENT: parent,
             ORIGIN: self._base.origin,
-            # An image of another kind has no such label, so that those of earlier versions are what they were.
-            **({BARE: "yes"} if plan.bare else {}),
         }
 
     def _put_repositories(self, builder: Builder, log: BuildLog) -> None:

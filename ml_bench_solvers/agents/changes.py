@@ -8,15 +8,15 @@ folder nor link (devices, pipes, sockets) is left out and listed, as is everythi
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import posixpath
+import re
 import stat
 import tarfile
 import tempfile
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from pydantic import Field
 
 from ml_bench_metric.results import Text
 from ml_bench_metric.sandbox.docker_engine import one_line
+from ml_bench_metric.sandbox.docker_time import engine_seconds
 from ml_bench_metric.sandbox.execution import Record
 from ml_bench_metric.sandbox.overlay import Overlay
 from ml_bench_solvers.agents.workspace import WorkspaceError
@@ -43,6 +44,10 @@ _DIFF_BYTES = 64 << 20
 """How long the engine's list of changes may be. Lists of that length name some half a million files."""
 _SECONDS = 300.0
 """How long the engine may be silent."""
+_ENGINES_OWN = re.compile(
+    r"/\.dockerenv|/(usr/)?s?bin/docker-init|/etc/(hosts|hostname|resolv\.conf|mtab)|/(dev|proc|sys|run)/.*"
+)
+"""What the engine itself makes in every container."""
 _GO_FOLDER, _GO_LINK = 1 << 31, 1 << 27
 _GO_SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 """Bits of a file mode as the engine tells it: folder, symbolic link; device, pipe, socket, character device, other."""
@@ -152,18 +157,18 @@ class _Taking:
 
     def write(self, archive: Path) -> Changes:
         """Write the archive, in the order of the names."""
-        deleted = tuple(sorted(self._deleted))
+        deleted = tuple(sorted(map(_text, self._deleted)))
         digest = ""
         if self._entries or deleted:
             with archive.open("wb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for path, entry in sorted(self._entries.items()):
                     tar.addfile(_member(path, entry), _Part(self._store, entry.offset, entry.size))
-            digest = _digest(archive, deleted)
+            digest = Overlay.of(archive, deleted).digest
         dropped = sorted(self._dropped.items())
         return Changes(
             files=len(self._entries),
             bytes=self._bytes,
-            deleted=tuple(map(_text, deleted)),
+            deleted=deleted,
             digest=digest,
             dropped=tuple(_text(f"{path}: {why}") for path, why in dropped[:_LISTED]),
             dropped_count=len(dropped),
@@ -206,14 +211,15 @@ class _Taking:
             raise WorkspaceError(f"the engine does not give the agent's files: {said.strip()}")
         return answer
 
-    def _stat(self, path: str) -> int | None:
-        """Return the engine's mode of what lies at a path, itself where it is a link; None for nothing."""
+    def _stat(self, path: str) -> tuple[int, int] | None:
+        """Return the engine's mode of what lies at a path, itself where it is a link, and its time; None for none."""
         try:
             answer = self._get("archive", {"path": path}, head=True)
         except _Missing:
             return None
         with contextlib.closing(answer):
-            return int(json.loads(b64decode(answer.headers["X-Docker-Container-Path-Stat"]))["mode"])
+            facts = json.loads(b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+            return int(facts["mode"]), max(0, int(engine_seconds(facts["mtime"])))
 
     def _root_of(self, path: str) -> str | None:
         return next((root for root in self._roots if _is_in(path, root)), None)
@@ -222,20 +228,22 @@ class _Taking:
         above = {parent for path in changed for parent in _parents(path)}
         for path, kind in changed.items():
             # A folder in which something was changed is listed too, and says nothing by itself.
-            if path not in inside and not (kind == 0 and path in above):
+            if path in inside or _ENGINES_OWN.fullmatch(path):
+                continue
+            if not (kind == 0 and path in above):
                 self._dropped[path] = "deleted outside" if kind == 2 else "outside"
 
     def _take_root(self, root: str, changed: Mapping[str, int]) -> None:
         if not changed:
             return
-        mode = self._stat(root)
-        if mode is None or not mode & _GO_FOLDER:
+        facts = self._stat(root)
+        if facts is None or not facts[0] & _GO_FOLDER:
             # The folder itself was moved or replaced. A link in its place could lead anywhere.
             self._dropped[root] = "no folder any more"
             self._deleted.add(root)
             return
         self._require(len(changed))
-        # A changed folder has changed entries, or only other times and modes, which are not taken.
+        # A folder with changed entries may be new, in the place of a file; others have another time or mode, no more.
         folders = {parent for path in changed for parent in _parents(path)}
         # Below what is new, or was put in place of something that was deleted, everything is new.
         whole = {path for path, kind in changed.items() if kind in (1, 2)}
@@ -246,10 +254,13 @@ class _Taking:
         ]
         seen: set[str] = set()
         if len(wanted) <= _SEPARATELY:
+            for path in sorted(folders & changed.keys()):
+                if path != root and path not in whole and not any(parent in whole for parent in _parents(path)):
+                    self._take_folder(path, seen)
             for path in wanted:
                 self._take_path(path, changed, whole, seen)
         else:
-            self._read(root, changed, whole, seen)
+            self._read(root, changed, whole, seen, folders)
         for path, kind in changed.items():
             if kind == 2:
                 self._deleted.add(path)
@@ -261,10 +272,18 @@ class _Taking:
         }
         self._require(len(self._entries) + len(self._deleted))
 
+    def _take_folder(self, path: str, seen: set[str]) -> None:
+        """Take a folder in which something was changed, by itself: it may have been put in place of a file."""
+        facts = self._stat(path)
+        if facts is not None and facts[0] & _GO_FOLDER:
+            seen.add(path)
+            self._entries[path] = _Entry(tarfile.DIRTYPE, facts[0] & 0o777 | 0o700, facts[1])
+
     def _take_path(self, path: str, changed: Mapping[str, int], whole: set[str], seen: set[str]) -> None:
-        mode = self._stat(path)
-        if mode is None:
+        facts = self._stat(path)
+        if facts is None:
             return
+        mode, _ = facts
         if mode & _GO_SPECIAL and not mode & _GO_LINK:
             return
         if mode & _GO_FOLDER and path not in whole:
@@ -272,7 +291,9 @@ class _Taking:
             return
         self._read(path, changed, whole, seen)
 
-    def _read(self, path: str, changed: Mapping[str, int], whole: set[str], seen: set[str]) -> None:
+    def _read(
+        self, path: str, changed: Mapping[str, int], whole: set[str], seen: set[str], folders: Collection[str] = ()
+    ) -> None:
         """Take from a path, and from what lies below it, what was changed."""
         try:
             answer = self._get("archive", {"path": path})
@@ -293,7 +314,7 @@ class _Taking:
                 if not new and changed.get(found) is None:
                     continue
                 seen.add(found)
-                if member.isdir() and not new:
+                if found == self._root_of(found) or (member.isdir() and not new and found not in folders):
                     continue
                 self._take_member(found, member, archive)
 
@@ -376,15 +397,6 @@ def _member(path: str, entry: _Entry) -> tarfile.TarInfo:
     member.uid = member.gid = OWNER
     member.size = entry.size
     return member
-
-
-def _digest(archive: Path, deleted: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    with archive.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    digest.update(json.dumps(list(deleted)).encode())
-    return digest.hexdigest()
 
 
 def _parents(path: str) -> Iterator[str]:

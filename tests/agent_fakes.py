@@ -113,6 +113,6 @@ def scripted(script: Script, manner: Manner = FAST, price: Price | None = None) 
     """Yield a model whose server follows a script, and the server."""
     with (
         ModelServer(script) as server,
-        Model(endpoint(server.url, None, None), "m", RequestLog(StringIO()), manner, price) as model,
+        Model(endpoint(server.url, None, None), "m", lambda: RequestLog(StringIO()), manner, price) as model,
     ):
         yield model, server

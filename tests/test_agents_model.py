@@ -132,7 +132,7 @@ def test_who_waits_no_longer_goes_at_once_and_others_are_answered() -> None:
 
 def test_leaving_gives_up_what_is_asked_for_still() -> None:
     with ModelServer(in_turn(Mishap(delay=20.0, body=completion("x")))) as server, ThreadPoolExecutor(1) as pool:
-        with Model(endpoint(server.url, None, None), "m", RequestLog(StringIO()), FAST) as model:
+        with Model(endpoint(server.url, None, None), "m", lambda: RequestLog(StringIO()), FAST) as model:
             asked = pool.submit(model.ask, question())
             while not server.requests:
                 time.sleep(0.01)

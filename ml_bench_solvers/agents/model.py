@@ -28,20 +28,25 @@ class Model:
     """A model on a server. Use it as a context manager: it holds connections, and a thread that waits for replies."""
 
     def __init__(
-        self, place: Endpoint, name: str, log: RequestLog, manner: Manner | None = None, price: Price | None = None
+        self,
+        place: Endpoint,
+        name: str,
+        open_log: Callable[[], RequestLog],
+        manner: Manner | None = None,
+        price: Price | None = None,
     ) -> None:
         """Ask nothing yet.
 
         Args:
             place: where requests go.
             name: the name that the server knows it by.
-            log: every attempt is noted there.
+            open_log: called once it is entered; every attempt is noted in what it returns, which is closed in the end.
             manner: how to ask; of it, `concurrency`, `max_cost` and `keep_going` mean nothing here.
             price: what its tokens cost; None where that is not known.
         """
         self.name = name
         self._place = place
-        self._log = log
+        self._open_log = open_log
         self._manner = manner or Manner()
         self._price = price
         self._loop = asyncio.new_event_loop()
@@ -50,7 +55,12 @@ class Model:
         self._asker: Asker | None = None
 
     def __enter__(self) -> Model:
-        """Start the thread, and return self."""
+        """Start the thread, and return self.
+
+        Raises:
+            OSError: the log cannot be opened.
+        """
+        self._log = self._open_log()
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
         return self
@@ -62,6 +72,7 @@ class Model:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._log.close()
 
     def ask(self, question: Question, waiting: Callable[[], None] = lambda: None) -> Reply:
         """Return the reply to a question.

@@ -84,6 +84,8 @@ class _Plan:
     out: Path
     agents_way: Way
     judges_way: Way
+    command: str | None
+    """The program that is the agent, where it is one."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -92,6 +94,7 @@ class _Plan:
         return {
             "agent": self.agent.name,
             **identity_of(self.agent),
+            "command": self.command,
             "start": site.start,
             "network": site.network_mode if site.network == "full" else site.network,
             "budget": self.budget.model_dump(mode="json"),
@@ -278,7 +281,7 @@ def agent(
         one = _agent(kind, command, inside, label, max_seconds)
     every_task = read_tasks(source, split, revision)
     tasks = every_task.only(parse_names(repositories)) if repositories else every_task
-    plan = _Plan(one, tasks, site, budget, attempts, max_total_cost, out, agents_way, judges_way)
+    plan = _Plan(one, tasks, site, budget, attempts, max_total_cost, out, agents_way, judges_way, command)
     ended, purse, stopped = _work(plan, console)
     if stopped:
         console.print("stopped early; the same command goes on")

@@ -67,6 +67,7 @@ _INSIDE_SECONDS = 1.0
 """How much later than its limit a command is ended from inside, where it cannot be from outside."""
 _LEFT_SECONDS = 300.0
 """How much later than the agent's wall time the container ends by itself, should this process be gone."""
+_REMOVAL_SECONDS = 60
 _TURN_SECONDS = 0.02
 _LOOK_SECONDS = (0.05, 1.0)
 """How often the engine is asked whether a silent command has ended, at the beginning and later on."""
@@ -320,6 +321,8 @@ class DockerWorkspace:
             # An engine that does not answer now is noticed by whoever asks it next; the label lets a later run sweep.
             with contextlib.suppress(Exception):
                 docker_engine.remove_container(self._client, container)
+                # It returns at once where another thread removes it; nothing may be left when we are done.
+                self._api.wait(container, condition="removed", timeout=_REMOVAL_SECONDS)
 
     def __enter__(self) -> DockerWorkspace:
         """Return self."""

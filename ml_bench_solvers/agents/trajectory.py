@@ -26,7 +26,7 @@ MAX_BYTES = 64 << 20
 TEXT_CHARACTERS = 64 * 1024
 """How much of each text is kept, half as its beginning and half as its end."""
 _DEPTH = 12
-"""How deep facts may be nested; what lies deeper is kept as text."""
+"""How deep facts may be nested; what lies deeper is left out."""
 
 USED = "used"
 """The kind of a step that says what was used: turns, tokens, money."""
@@ -139,13 +139,18 @@ def used_in(path: Path) -> Used:
 
 def bounded(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON can have it, its texts cut to `TEXT_CHARACTERS`."""
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        # A larger one cannot even be written in decimal beyond some thousand digits.
+        return value if abs(value) < 1 << 64 else _cut(hex(value))
     if isinstance(value, float):
         return value if abs(value) < float("inf") else repr(value)
-    if depth < _DEPTH and isinstance(value, Mapping):
+    if isinstance(value, Mapping | list | tuple) and depth == _DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
         return {_cut(str(name)): bounded(one, depth + 1) for name, one in value.items()}
-    if depth < _DEPTH and isinstance(value, list | tuple):
+    if isinstance(value, list | tuple):
         return [bounded(one, depth + 1) for one in value]
     return _cut(value if isinstance(value, str) else repr(value))
 

@@ -9,6 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ml_bench_cli.agent_model import (
+    AgentTemplate,
+    BaseUrl,
+    Characters,
+    Extra,
+    KeyVariable,
+    MaxTokens,
+    ModelName,
+    ModelWay,
+    PerMinute,
+    Prices,
+    ProtocolOption,
+    Provider,
+    RequestTimeout,
+    Seed,
+    Streams,
+    Temperature,
+    Tokens,
+    TopP,
+    connected,
+    identity_of,
+)
 from ml_bench_cli.inputs import read_tasks
 from ml_bench_cli.options import (
     INTERRUPTED,
@@ -51,7 +73,7 @@ if TYPE_CHECKING:
     from ml_bench_solvers.agents.trajectory import Trajectory
     from ml_bench_solvers.agents.workspace import Agent
 
-Kind = Literal["oracle", "nop", "command"]
+Kind = Literal["oracle", "nop", "react", "command"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +98,7 @@ class _Plan:
         site = self.site
         return {
             "agent": self.agent.name,
+            **identity_of(self.agent),
             "command": self.command,
             "start": site.start,
             "network": site.network_mode if site.network == "full" else site.network,
@@ -91,7 +114,8 @@ def agent(
         Kind,
         typer.Option(
             "--agent",
-            help="oracle writes the reference, nop does nothing; command is any program, see --command.",
+            help="oracle writes the reference, nop does nothing; react is a loop of --model and tools; command is any "
+            "program, see --command.",
         ),
     ],
     out: Annotated[
@@ -105,6 +129,23 @@ def agent(
     ] = None,
     inside: Annotated[bool, typer.Option("--inside", help="Run --command in the container.")] = False,
     label: Annotated[str, typer.Option(help="What the agent of --command is called; by default its first word.")] = "",
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    provider: Provider = None,
+    api_key_env: KeyVariable = None,
+    protocol: ProtocolOption = "auto",
+    temperature: Temperature = 1.0,
+    top_p: TopP = 1.0,
+    max_tokens: MaxTokens = 4096,
+    seed: Seed = None,
+    extra: Extra = "",
+    context: Characters = 200_000,
+    context_tokens: Tokens = None,
+    template: AgentTemplate = None,
+    stream: Streams = False,
+    timeout: RequestTimeout = 600.0,
+    requests_per_minute: PerMinute = None,
+    prices: Prices = None,
     source: Tasks = None,
     split: Split = "A",
     revision: Revision = None,
@@ -170,6 +211,7 @@ def agent(
     """
     from rich.console import Console
 
+    from ml_bench_metric.sandbox.limits import SCRIPT_SECONDS
     from ml_bench_solvers.agents.report import render
 
     console = Console(stderr=True, emoji=False)
@@ -225,7 +267,30 @@ def agent(
         _changes(start, max_changes, max_changed_files),
     )
     budget = _budget(kind, max_turns, max_seconds, max_cost)
-    one = _agent(kind, command, inside, label, max_seconds)
+    one: Agent
+    if kind == "react":
+        from ml_bench_solvers.agents.react import Conduct
+
+        _check_command(command, inside, label)
+        way = ModelWay(
+            *(model, base_url, provider, api_key_env, temperature, top_p, max_tokens, seed, extra),
+            *(template, stream, timeout, requests_per_minute, prices),
+        )
+        conduct = Conduct(
+            protocol=protocol,
+            characters=context,
+            tokens=context_tokens,
+            turns=budget.max_turns,
+            seconds=max_seconds,
+            judged_seconds=limit_time or SCRIPT_SECONDS,
+            start=start,
+            network=network,
+        )
+        one = way.agent(out, conduct, limits_cost=max_cost is not None or max_total_cost is not None)
+    else:
+        if model is not None:
+            raise typer.BadParameter("--model is for --agent react")
+        one = _agent(kind, command, inside, label, max_seconds)
     every_task = read_tasks(source, split, revision)
     tasks = every_task.only(parse_names(repositories)) if repositories else every_task
     plan = _Plan(one, tasks, site, budget, attempts, max_total_cost, out, agents_way, judges_way, command)
@@ -299,12 +364,16 @@ def _agent(kind: Kind, command: str | None, inside: bool, label: str, seconds: f
     from ml_bench_solvers.agents.oracle import Oracle
 
     if kind != "command":
-        if command is not None or inside or label:
-            raise typer.BadParameter("--command, --inside and --label are for --agent command")
+        _check_command(command, inside, label)
         return Oracle() if kind == "oracle" else Nop()
     if command is None:
         raise typer.BadParameter("--agent command needs --command 'PROGRAM …'")
     return Command(command, label=label, inside=inside, seconds=seconds)
+
+
+def _check_command(command: str | None, inside: bool, label: str) -> None:
+    if command is not None or inside or label:
+        raise typer.BadParameter("--command, --inside and --label are for --agent command")
 
 
 def _work(plan: _Plan, console: Console) -> tuple[list[Attempt], Purse, bool]:
@@ -353,6 +422,7 @@ def _work(plan: _Plan, console: Console) -> tuple[list[Attempt], Purse, bool]:
                 )
                 with (
                     interrupts(stop, console),
+                    connected(plan.agent),
                     AgentProgress(console, len(todo), visible=not way.quiet) as progress,
                 ):
                     for attempt in run.go(todo):

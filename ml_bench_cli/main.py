@@ -16,6 +16,7 @@ from ml_bench_cli import (
     doctor,
     evaluate,
     export_requests,
+    export_trajectories,
     generate,
     hub,
     images,
@@ -45,6 +46,7 @@ app.command("tasks")(tasks.tasks)
 app.command("prompt")(prompt.prompt)
 app.command("doctor")(doctor.doctor)
 app.command("export-requests")(export_requests.export_requests)
+app.command("export-trajectories")(export_trajectories.export_trajectories)
 app.command("import-answers")(import_answers.import_answers)
 app.command("rejudge")(rejudge.rejudge)
 app.command("show")(show.show)

@@ -20,7 +20,7 @@ from ml_bench_solvers.agents.changes import ChangeLimits
 from ml_bench_solvers.agents.docker_workspace import DockerWorkspace, Site
 from ml_bench_solvers.agents.running import AgentRun, Manner, Work
 from ml_bench_solvers.agents.trajectory import FILE, Trajectory, read_steps
-from ml_bench_solvers.agents.workspace import Workspace
+from ml_bench_solvers.agents.workspace import Start, Workspace
 from tests.hostile.baits import Baits
 from tests.hostile.case import PASSES
 from tests.hostile_agents.case import TASK, Case
@@ -74,9 +74,11 @@ class Report:
 class Arena:
     """Runs cases one after the other."""
 
-    def __init__(self, sandbox: DockerSandbox, image: str, folder: Path, baits: Baits) -> None:
+    def __init__(
+        self, sandbox: DockerSandbox, image: str, folder: Path, baits: Baits, start: Start = "prepared"
+    ) -> None:
         """Let the canary look around, and an honest agent work, before anything hostile has been near."""
-        self._sandbox, self._folder, self.baits = sandbox, folder, baits
+        self._sandbox, self._folder, self.baits, self._start = sandbox, folder, baits, start
         self._image = TaskImage(digest=sandbox.image_digest(image))
         self._task = load_tasks("sample", "A").by_id[TASK]
         self._number = 0
@@ -98,14 +100,14 @@ class Arena:
         self._number += 1
         run = self._folder / str(self._number)
         budget = Budget(max_turns=None, max_seconds=60.0)
-        manner = Manner(budget=budget)
+        manner = Manner(start=self._start, budget=budget)
         agents = AgentRun(agent, run, self._open, manner, Purse(None), (ANY_SLOT,))
         (attempt,) = agents.go([Work(self._task)])
         return attempt, AttemptFolder(run, TASK, 0)
 
     def _open(self, task: Task, meter: Meter, trajectory: Trajectory, slot: Slot) -> DockerWorkspace:
         changes = ChangeLimits(bytes=16 * MIB, files=1000)
-        site = Site(limits=LIMITS, changes=changes, variables=self.baits.variables(), seconds=60.0)
+        site = Site(start=self._start, limits=LIMITS, changes=changes, variables=self.baits.variables(), seconds=60.0)
         return DockerWorkspace(self._sandbox, task, self._image, site, meter, trajectory, slot)
 
     def _judged(self, case: Case, attempt: Attempt, folder: AttemptFolder) -> Result:

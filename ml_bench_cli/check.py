@@ -20,7 +20,10 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     strict_input: Annotated[bool, typer.Option(help="Stop at faulty lines and unknown tasks.")] = False,
 ) -> None:
-    """Check arguments and type of every candidate under both rules; nothing is executed."""
+    """Check arguments and type of every candidate under both rules; nothing is executed.
+
+    Of split A a candidate is a run.sh: rule strict looks for its arguments, and rule original for nothing.
+    """
     from ml_bench_metric.predictions import read_predictions, require_clean
     from ml_bench_metric.static import static_report
 
@@ -45,5 +48,8 @@ def check(
         table.add_row(rule, *map(str, numbers))
     console = Console()
     console.print(table)
-    console.print(f"{report.candidates} candidates of {report.tasks} tasks (extraction: {extract})")
+    mode = extract if found.form == "answer" else "none"
+    console.print(f"{report.candidates} candidates of {report.tasks} tasks (extraction: {mode})")
+    if found.form == "run.sh":
+        console.print("run.sh: rule original looks at the execution alone, and the type is always bash")
     print_problems(found.problems, console)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.judge import Images
     from ml_bench_metric.predictions import Predictions
     from ml_bench_metric.summary import Group
-    from ml_bench_metric.tasks import TaskSet
+    from ml_bench_metric.tasks import Form, TaskSet
 
 
 def evaluate(
@@ -95,6 +95,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of the table.")] = False,
 ) -> None:
     """Execute every candidate in a fresh container, and show Pass@k.
+
+    Of split A a candidate is the text of run.sh, or {"folder": PATH} of a folder that has one, and has 120 s.
 
     Before, the machine is tried out for a second; where exit statuses or CPU time get lost, nothing is scored.
     The same command with the same --out goes on where it stopped. Ctrl-C lets what runs come to its end; a second one
@@ -153,7 +155,7 @@ def evaluate(
         # Of every task: the score is over those without a prediction too.
         images = place.images(tasks.tasks, way)
         if exclude:
-            tasks = _without_known_issues(tasks, images, way, console)
+            tasks = _without_known_issues(tasks, images, way, console, found.form)
             found = found.only(tasks)
         # Now: a file that cannot be read must not be found out about when all has been executed.
         validations = ValidationStore().of_images(images.digests.values())
@@ -194,11 +196,13 @@ def _nothing_executed(group: Group) -> bool:
     return group.environment_errors > 0 and executed == 0
 
 
-def _without_known_issues(tasks: TaskSet, images: Images, way: Way, console: Console) -> TaskSet:
+def _without_known_issues(tasks: TaskSet, images: Images, way: Way, console: Console, form: Form) -> TaskSet:
     """Return the tasks without those whose reference is known not to pass, under whichever rule."""
     from ml_bench_metric.known_issues import KNOWN_ISSUES, known_issues, tasks_with_issues
 
-    issues = known_issues(tasks, extract=way.settings.extract, assets_of=assets_of(images), device=way.device)
+    issues = known_issues(
+        tasks, extract=way.settings.extract, assets_of=assets_of(images), device=way.device, form=form
+    )
     left = tasks.without(tasks_with_issues(issues), KNOWN_ISSUES)
     console.print(
         f"left out: {len(tasks.tasks) - len(left.tasks)} of {len(tasks.tasks)} tasks for their known issues; "

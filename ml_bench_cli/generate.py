@@ -25,18 +25,16 @@ from ml_bench_cli.prompting import (
     Window,
 )
 from ml_bench_cli.running import interrupts, shown
+from ml_bench_cli.sampling import read_sampling
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ml_bench_metric.tasks import TaskSet
-    from ml_bench_solvers.generation.answers import Sampling
     from ml_bench_solvers.generation.folder import GenerationFolder
     from ml_bench_solvers.generation.work import Work
 
 _STATUSES = ("ok", "empty", "refusal", "length", "error")
-
-_OWN_FIELDS = {"messages", "model", "n", "seed", "stream", "stream_options"}
 
 
 def generate(
@@ -130,7 +128,7 @@ def generate(
         raise typer.BadParameter("--model is no name of a model")
     if model.startswith(("http://", "https://")):
         raise typer.BadParameter("--model is a URL; give that as --base-url, and the model's name as --model")
-    sampling = _sampling(temperature, top_p, max_tokens, seed, stop or [], extra)
+    sampling = read_sampling(temperature, top_p, max_tokens, seed, stop or [], extra)
     if max_cost is not None and prices is None:
         raise typer.BadParameter("--max-cost needs --prices")
     _check_backend(backend, base_url, provider, api_key_env, stream)
@@ -201,42 +199,6 @@ def _check_backend(
     useless = [name for name, value in given.items() if value is not None]
     if backend != "server" and useless:
         raise typer.BadParameter(f"{useless[0]} is about a server, and --backend {backend} runs the model here")
-
-
-def _sampling(
-    temperature: float, top_p: float, max_tokens: int, seed: int | None, stop: list[str], extra: str
-) -> Sampling:
-    """Return what the options of sampling say.
-
-    Raises:
-        typer.BadParameter: one of them is out of its range.
-    """
-    from pydantic import ValidationError
-
-    from ml_bench_solvers.generation.answers import Sampling
-
-    try:
-        fields = json.loads(extra) if extra else {}
-    except ValueError as error:
-        raise typer.BadParameter(f"--extra is no JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise typer.BadParameter('--extra is no JSON object; write for example \'{"reasoning_effort": "low"}\'')
-    if taken := sorted(fields.keys() & _OWN_FIELDS):
-        raise typer.BadParameter(f"--extra cannot set {taken[0]!r}, which the command sets itself")
-    if not all(stop):
-        raise typer.BadParameter("--stop is empty: every answer would end before it begins")
-    try:
-        return Sampling(
-            temperature=temperature,
-            top_p=top_p,
-            max_tokens=max_tokens or None,
-            seed=seed,
-            stop=tuple(stop),
-            extra=fields,
-        )
-    except ValidationError as error:
-        fault = error.errors()[0]
-        raise typer.BadParameter(f"--{'-'.join(map(str, fault['loc']))}: {fault['msg']}".replace("_", "-")) from error
 
 
 def _open_folder(

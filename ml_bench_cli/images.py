@@ -68,6 +68,12 @@ def build(
             help="Packages only, with empty folders for the repositories: shows whether the packages can be had.",
         ),
     ] = False,
+    bare: Annotated[
+        bool,
+        typer.Option(
+            "--bare", help="Base and repositories alone, for agents that set everything up; for no candidate."
+        ),
+    ] = False,
 ) -> None:
     """Build images. What is unchanged is not built again; where one fails, the others are built."""
     from ml_bench_metric.environments import build as building
@@ -75,6 +81,8 @@ def build(
     from ml_bench_metric.environments.registry import select
     from ml_bench_metric.sandbox.docker_engine import connect
 
+    if bare and (without_checkout or device != "cpu" or assets != "auto"):
+        raise typer.BadParameter("--bare has files and nothing else; leave out --without-checkout, --device, --assets")
     options = building.Options(
         base=base,
         repositories=mirrors,
@@ -82,6 +90,7 @@ def build(
         device=device,
         platform=platform,
         checkout=not without_checkout,
+        bare=bare,
     )
     with _terminable():
         select(repositories or ())  # a wrong name is told before an engine is looked for
@@ -225,6 +234,8 @@ def _image_text(image: EnvironmentImage) -> str:
         facts.append(image.platform)
     if not image.checkout:
         facts.append("packages only")
+    if image.bare:
+        facts.append("bare")
     if not image.current:
         facts.append("not the latest")
     return f"{image.name}  {serves}  {', '.join(facts)}  {image.digest}"

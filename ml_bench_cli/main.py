@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from ml_bench_cli import (
+    agent,
     assets,
     cache,
     check,
     doctor,
     evaluate,
     export_requests,
+    export_trajectories,
     generate,
     hub,
     images,
@@ -36,6 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("generate")(generate.generate)
+app.command("agent")(agent.agent)
 app.command("evaluate")(evaluate.evaluate)
 app.command("validate")(validate.validate)
 app.command("check")(check.check)
@@ -43,6 +46,7 @@ app.command("tasks")(tasks.tasks)
 app.command("prompt")(prompt.prompt)
 app.command("doctor")(doctor.doctor)
 app.command("export-requests")(export_requests.export_requests)
+app.command("export-trajectories")(export_trajectories.export_trajectories)
 app.command("import-answers")(import_answers.import_answers)
 app.command("rejudge")(rejudge.rejudge)
 app.command("show")(show.show)
@@ -107,16 +111,17 @@ def _status_of(error: Exception) -> int | None:
     from ml_bench_metric.sandbox.protocol import SandboxError
     from ml_bench_metric.store import RunError
     from ml_bench_metric.syntax import BashMissingError
+    from ml_bench_solvers.agents.workspace import AgentError, WorkspaceError
     from ml_bench_solvers.batch import BatchError
     from ml_bench_solvers.generation.errors import GenerationError, GenerationStopped
     from ml_bench_solvers.prompt_error import PromptError
 
     of_data = (DataError, PredictionsError, RunError, HubError)
     of_environments = (RecipeError, EnvironmentUnknown, BaseUnknown, ArchiveError)
-    of_solvers = (BatchError, GenerationError, PromptError)
+    of_solvers = (AgentError, BatchError, GenerationError, PromptError)
     if isinstance(error, (*of_data, *of_environments, *of_solvers)):
         return BAD_INPUT
-    if isinstance(error, (SandboxError, BuildError, BashMissingError, GenerationStopped)):
+    if isinstance(error, (SandboxError, WorkspaceError, BuildError, BashMissingError, GenerationStopped)):
         return NOTHING_EXECUTED
     return None
 

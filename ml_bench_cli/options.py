@@ -58,7 +58,9 @@ Oversubscribe = Annotated[
 ]
 LimitTime = Annotated[
     float | None,
-    typer.Option(min=0.1, help="Seconds per candidate; by default the original's (10; vid2vid 4; timm Python 7)."),
+    typer.Option(
+        min=0.1, help="Seconds per candidate; by default the original's (10; vid2vid 4; timm Python 7; run.sh 120)."
+    ),
 ]
 LimitCpus = Annotated[int, typer.Option(min=1, help="CPUs that a candidate owns.")]
 LimitMemory = Annotated[str, typer.Option(help="Memory per candidate.")]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ml_bench_metric.checks import Rule
     from ml_bench_metric.results import Result
+    from ml_bench_solvers.agents.attempts import Attempt
     from ml_bench_solvers.generation.answers import Answer
 
 _LINE_SECONDS = 30.0
@@ -127,6 +128,62 @@ class GenerationProgress:
             self._console.print(f"{done} of {self._total} answers" + (f", {shown}" if shown else ""))
 
     def __enter__(self) -> GenerationProgress:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bar as it is."""
+        self._bar.stop()
+
+
+class AgentProgress:
+    """Counts attempts of agents, and shows how far a run is, why they ended and what they cost."""
+
+    def __init__(self, console: Console, total: int, *, visible: bool) -> None:
+        """Show nothing yet.
+
+        Args:
+            console: where to show it.
+            total: number of attempts that are to be made.
+            visible: whether to show anything at all.
+        """
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._console = console
+        self._total = total
+        self._lines = visible and not console.is_terminal and total > 0
+        self._kinds: Counter[str] = Counter()
+        self._cost = 0.0
+        self._next_line = time.monotonic() + _LINE_SECONDS
+        self._bar = Progress(
+            TextColumn("attempts"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[kinds]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not (visible and console.is_terminal and total > 0),
+        )
+        self._task = self._bar.add_task("", total=total, kinds="")
+
+    def advance(self, attempt: Attempt) -> None:
+        """Take the next attempt."""
+        self._kinds[attempt.why] += 1
+        self._cost += attempt.used.cost
+        parts = [f"{count} {kind}" for kind, count in self._kinds.items() if kind != "done"]
+        if self._cost:
+            parts.append(f"cost {self._cost:.4f}")
+        shown = ", ".join(parts)
+        self._bar.update(self._task, advance=1, kinds=shown)
+        done, now = self._kinds.total(), time.monotonic()
+        if self._lines and (now >= self._next_line or done == self._total):
+            self._next_line = now + _LINE_SECONDS
+            self._console.print(f"{done} of {self._total} attempts" + (f", {shown}" if shown else ""))
+
+    def __enter__(self) -> AgentProgress:
         """Show the bar."""
         self._bar.start()
         return self

@@ -54,6 +54,8 @@ class Way:
     sandbox: Literal["docker", "process"] = "docker"
     skip_checks: bool = False
     """Whether the machine is not tried out before anything runs."""
+    bare: bool = False
+    """Whether images are bare ones, in which agents have set everything up."""
 
     @property
     def device(self) -> Device:
@@ -144,7 +146,7 @@ class Place:
         if isinstance(self.sandbox, ProcessSandbox):
             folder = Path(way.image) if way.image else ml_bench_sample.repositories()
             return judge.Images(*folders.find(self.sandbox, folder, tasks))
-        return judge.find_images(self.sandbox, tasks, way.image, assets=way.assets, device=way.device)
+        return judge.find_images(self.sandbox, tasks, way.image, assets=way.assets, device=way.device, bare=way.bare)
 
 
 @contextmanager
@@ -222,7 +224,7 @@ class Executed:
 
 @contextmanager
 def executed(
-    kind: Literal["evaluation", "validation"],
+    kind: Literal["evaluation", "validation", "agent"],
     predictions: Predictions,
     tasks: TaskSet,
     images: Images,
@@ -231,6 +233,7 @@ def executed(
     console: Console,
     rule: Rule | None = None,
     validations: Mapping[str, ImageValidation] | None = None,
+    more_identity: Mapping[str, Any] | None = None,
 ) -> Iterator[Executed]:
     """Execute the candidates that have no result yet, and give what became of it while the run's folder is open.
 
@@ -244,6 +247,7 @@ def executed(
         console: what is said on the way goes there.
         rule: of the running score; None for none.
         validations: digest of an image -> what is known of it: tasks whose reference takes long come first.
+        more_identity: what else results must have in common to belong to one run, as JSON values.
 
     Raises:
         SandboxError: no task has an image, the engine does not give a GPU to containers, or the machine is broken.
@@ -263,9 +267,10 @@ def executed(
         console.print(f"[yellow]not executed:[/] {shown(reason)}", soft_wrap=True)
     for note in ready_made.notes(images.by_task.values()):
         console.print(f"[yellow]image:[/] {shown(note)}", soft_wrap=True)
-    identity = {"kind": kind, **judge.identity(way.settings, tasks, images)}
+    more = more_identity or {}
+    identity = {"kind": kind, **more, **judge.identity(way.settings, tasks, images, predictions.form)}
     about = judge.about(sys.argv, place.capacity, place.workers, tasks, predictions, way.repeats)
-    opened = _open_folder(way.out, identity, about, way.restart, console) if way.out else nullcontext()
+    opened = open_folder(way.out, identity, about, way.restart, console) if way.out else nullcontext()
     with opened as folder:
         judgement = judge.Judgement(
             predictions,
@@ -378,9 +383,14 @@ def shown(text: object) -> str:
     return escape(printable(str(text)))
 
 
-def _open_folder(
+def open_folder(
     out: Path, identity: Mapping[str, Any], about: Mapping[str, Any], restart: bool, console: Console
 ) -> RunFolder:
+    """Return the folder of a run, open; with `restart` another run that it holds is put aside before.
+
+    Raises:
+        RunError: it cannot be used.
+    """
     from ml_bench_metric.store import OtherRunError, RunFolder, put_aside
 
     try:

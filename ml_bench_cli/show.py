@@ -29,12 +29,13 @@ def show(
         str | None, typer.Option(metavar="NAME", help="Environment variable with its API key.")
     ] = None,
 ) -> None:
-    """Show everything that explains the verdicts on a task's candidates."""
+    """Show everything that explains the verdicts on a task's candidates, and what an agent did to get there."""
     from rich.console import Console
 
     from ml_bench_dataset import DataError
     from ml_bench_metric.report.explanation import explain
     from ml_bench_metric.store import read_results, read_run
+    from ml_bench_solvers.agents.transcript import explain_attempt
 
     read_run(run)
     found, known = [], set()
@@ -50,6 +51,7 @@ def show(
     console = Console()
     opinion = _opinion(llm_judge, base_url, api_key_env) if llm_judge else None
     for result in sorted(found, key=lambda result: (result.candidate, result.repeat)):
+        explain_attempt(run, result.task_id, result.candidate, console)
         explain(result, console)
         if opinion is not None:
             opinion(result, console)

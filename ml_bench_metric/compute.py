@@ -7,6 +7,7 @@ import json
 import logging
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
@@ -18,13 +19,14 @@ from ml_bench_metric.claims import claimed
 from ml_bench_metric.doctor import Finding, require_healthy
 from ml_bench_metric.evaluation import Settings
 from ml_bench_metric.execution_cache import ExecutionCache
+from ml_bench_metric.overlay_folder import FolderCandidate, FolderError, read_folder
 from ml_bench_metric.pass_at_k import Estimator, checked_ks
-from ml_bench_metric.predictions import Prediction, Predictions
+from ml_bench_metric.predictions import Prediction, Predictions, folder_of
 from ml_bench_metric.results import RULES, Result
 from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.summary import Group, Summary
-from ml_bench_metric.tasks import Task, TaskSet, load_tasks, usable_task
+from ml_bench_metric.tasks import Form, Task, TaskSet, form_of, load_tasks, usable_task
 from ml_bench_metric.validation import ValidationStore, expected_seconds, with_executed_ceiling
 from ml_bench_metric.verdicts import verdict
 from ml_bench_metric.workers import allot
@@ -35,8 +37,14 @@ Reference = str | Mapping[str, object]
 """A `task_id`, or a row of the data set."""
 
 
+_FOLDER, _TEXT = "\0folder:", "\0text:"
+"""What a stored candidate begins with that is a folder; and a text that begins with NUL, which would look like one."""
+
+
 def checked_row(prediction: object, reference: object, row: int) -> tuple[list[str], str]:
     """Return one row of input in its stored form: a list of texts, and a `task_id` or the JSON of a row.
+
+    A candidate that is a folder is a text too, which no candidate that is a text can be mistaken for.
 
     Raises:
         ValueError: the row is none; the message names it and what is wrong.
@@ -45,12 +53,7 @@ def checked_row(prediction: object, reference: object, row: int) -> tuple[list[s
         raise ValueError(
             f"predictions[{row}] is {_shown(prediction)}; give a list of candidates, each a string: [[first, …], …]"
         )
-    candidates = list(prediction)
-    for position, candidate in enumerate(candidates):
-        if not isinstance(candidate, str):
-            raise ValueError(f"predictions[{row}][{position}] is {_shown(candidate)}; a candidate is a string")
-    # Arrow, which stores the rows, has only text that UTF-8 can hold: lone surrogates become question marks.
-    texts = [candidate.encode("utf-8", "replace").decode("utf-8") for candidate in candidates]
+    texts = [_stored(candidate, f"predictions[{row}][{position}]") for position, candidate in enumerate(prediction)]
     if isinstance(reference, Mapping):
         try:
             return texts, json.dumps(dict(reference), default=operator.index)
@@ -59,6 +62,50 @@ def checked_row(prediction: object, reference: object, row: int) -> tuple[list[s
     if isinstance(reference, str):
         return texts, str(reference)
     raise ValueError(f"references[{row}] is {_shown(reference)}; give a task_id, or a row of the data set as a dict")
+
+
+def _stored(candidate: object, where: str) -> str:
+    if isinstance(candidate, str):
+        # Arrow, which stores the rows, has only text that UTF-8 can hold: lone surrogates become question marks.
+        text = candidate.encode("utf-8", "replace").decode("utf-8")
+        return _TEXT + text if text.startswith("\0") else text
+    folder = folder_of(candidate)
+    if folder is None:
+        raise ValueError(f"{where} is {_shown(candidate)}; a candidate is a string")
+    try:
+        return (_FOLDER + folder).encode("utf-8").decode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where} is {_shown(candidate)}, whose path is no UTF-8; rename the folder") from error
+
+
+def _candidate(stored: str, where: str, task: Task, form: Form) -> FolderCandidate:
+    """Return a stored candidate.
+
+    Raises:
+        ValueError: it is a folder that is no candidate.
+    """
+    if stored.startswith(_TEXT):
+        return FolderCandidate(stored.removeprefix(_TEXT), None)
+    if not stored.startswith(_FOLDER):
+        return FolderCandidate(stored, None)
+    if form != "run.sh":
+        raise ValueError(f"{where} is a folder; folders are candidates of split A only: give split='A', or a string")
+    try:
+        return read_folder(Path(stored.removeprefix(_FOLDER)), task.working_folder)
+    except FolderError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _prediction(task: Task, texts: Sequence[str], row: int, form: Form) -> Prediction:
+    where = f"predictions[{row}]"
+    found = [_candidate(text, f"{where}[{position}]", task, form) for position, text in enumerate(texts)]
+    overlays = tuple(candidate.overlay for candidate in found)
+    return Prediction(
+        task_id=task.task_id,
+        candidates=tuple(candidate.text for candidate in found),
+        where=where,
+        overlays=overlays if any(overlays) else (),
+    )
 
 
 def _shown(value: object) -> str:
@@ -84,17 +131,17 @@ def compute(
     """Execute candidates and return Pass@k, as the `evaluate` module documents it.
 
     Args:
-        predictions: a list of candidates per task.
+        predictions: a list of candidates per task, as `checked_row` returns them. Of split A a candidate is a `run.sh`.
         references: per task a `task_id`, or the JSON of a row; as `checked_row` returns them.
         k: values of k, or one.
         rule: `original` or `strict`.
         estimator: `unbiased`, or `ordered` as in the paper.
         extract: whether programs are taken out of the candidates' texts (`auto`), or are the texts (`none`).
         num_workers: candidates at a time; None for as many as fit.
-        timeout: time limit in seconds; None for the original judge's.
+        timeout: time limit in seconds; None for the original judge's, and for 120 s of a `run.sh`.
         image: runs everything; None for the images that `ml-bench images build` made.
         tasks: where `task_id`s are looked up, see `load_tasks`.
-        split: in which split.
+        split: in which split; it decides what a candidate is, also where references are rows.
         skip_checks: whether the machine is not tried out before; then nothing is taken from the cache or stored there.
 
     Raises:
@@ -114,13 +161,15 @@ def compute(
         raise ValueError("there is no row: nothing can be scored")
     settings = _settings(extract, timeout)
     chosen = _tasks_of(references, tasks, split)
+    form = form_of(split)
     found = Predictions(
         items={
-            task.task_id: Prediction(task_id=task.task_id, candidates=tuple(texts), where=f"predictions[{row}]")
+            task.task_id: _prediction(task, texts, row, form)
             for row, (task, texts) in enumerate(zip(chosen.tasks, predictions, strict=True))
             if texts
         },
         problems=[],
+        form=form,
     )
     judgement = judge.Judgement(found, chosen, settings, cache=None if skip_checks else ExecutionCache())
     with DockerSandbox() as sandbox:

@@ -303,8 +303,10 @@ def _tried(trial: _Trial, patient: Patient, like: Job | None = None) -> Finding:
         like, limits = Job("", "bash", patient.image, "/workspace", trial.limits), trial.limits
     else:
         limits = like.limits.model_copy(update={"seconds": trial.limits.seconds})
-    # Without what the task's image has for /tmp: that can be large.
-    job = replace(like, program=trial.program, language="bash", limits=limits, tmp_folder="")
+    # Without what the task's image has for /tmp, and what the candidate brings along: that can be large.
+    job = replace(
+        like, program=trial.program, language="bash", limits=limits, tmp_folder="", overlay=None, form="answer"
+    )
     try:
         found = patient.sandbox.prepare(job, patient.slot).run()
     except SandboxError as error:

@@ -13,16 +13,18 @@ from typing import Literal
 
 from pydantic import Field
 
+from ml_bench_metric import agent_scripts
 from ml_bench_metric.checks import Checks, Rule, check
 from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.execution_cache import ExecutionCache, execution_key
-from ml_bench_metric.extraction import Extraction, extract
+from ml_bench_metric.extraction import Extraction, Mode, extract
 from ml_bench_metric.predictions import Predictions
-from ml_bench_metric.results import RULES, Program, Result, text_sha256
+from ml_bench_metric.results import RULES, Program, Result, candidate_sha256
 from ml_bench_metric.sandbox.execution import Assets, Execution, Record, Times
-from ml_bench_metric.sandbox.limits import Limits, original_seconds
+from ml_bench_metric.sandbox.limits import SCRIPT_SECONDS, Limits, original_seconds
+from ml_bench_metric.sandbox.overlay import Overlay
 from ml_bench_metric.sandbox.protocol import Job, Prepared, Sandbox, SandboxError, Slot
-from ml_bench_metric.tasks import WORKSPACE, Task, TaskSet
+from ml_bench_metric.tasks import WORKSPACE, Form, Task, TaskSet
 from ml_bench_metric.watchdog import Watchdog
 from ml_bench_metric.workers import Workers
 
@@ -46,15 +48,17 @@ class Settings(Record):
     """What decides on a candidate's execution, apart from its text, its task and its image."""
 
     extract: Literal["auto", "none"] = "auto"
-    """Whether the program is taken out of the candidate's text, or the text is the program."""
+    """Whether the program is taken out of the candidate's text, or the text is the program; that of a `run.sh` is."""
     seconds: float | None = Field(default=None, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)
-    """Time limit in seconds; None for the original judge's, which depends on the task."""
+    """Time limit in seconds; None for the original judge's, which depends on the task, and 120 s for a `run.sh`."""
     limits: Limits = Limits()
     """The other limits; its `seconds` do not count."""
 
-    def limits_for(self, task: Task) -> Limits:
+    def limits_for(self, task: Task, form: Form = "answer") -> Limits:
         """Return all limits of a candidate of a task."""
-        seconds = self.seconds if self.seconds is not None else original_seconds(task.github_id, task.language)
+        seconds = self.seconds
+        if seconds is None:
+            seconds = SCRIPT_SECONDS if form == "run.sh" else original_seconds(task.github_id, task.language)
         return self.limits.model_copy(update={"seconds": seconds})
 
 
@@ -68,6 +72,22 @@ class Candidate:
     text: str
     repeat: int = 0
     """Which of its executions this is, from 0."""
+    form: Form = "answer"
+    overlay: Overlay | None = None
+    """What it brings along."""
+
+    @property
+    def sha256(self) -> str:
+        """What tells it from other candidates of its task."""
+        return candidate_sha256(self.text, self.overlay)
+
+    def extraction(self, mode: Mode) -> Extraction:
+        """Return its program; a `run.sh` is its own, unless it is blank."""
+        if self.form == "answer":
+            return extract(self.text, self.task.language, mode)
+        if not self.text.strip():
+            return Extraction(None, "none: empty run.sh")
+        return Extraction(self.text, "run.sh")
 
 
 def candidates(predictions: Predictions, tasks: TaskSet, repeats: int = 1) -> Iterator[Candidate]:
@@ -75,21 +95,31 @@ def candidates(predictions: Predictions, tasks: TaskSet, repeats: int = 1) -> It
     for task in tasks.tasks:
         prediction = predictions.items.get(task.task_id)
         for index, text in enumerate(prediction.candidates if prediction else ()):
+            overlay = prediction.overlay(index) if prediction else None
             for repeat in range(repeats):
-                yield Candidate(task, index, text, repeat)
+                yield Candidate(task, index, text, repeat, predictions.form, overlay)
 
 
-def job_of(program: str, task: Task, image: TaskImage, settings: Settings) -> Job:
+def job_of(
+    program: str,
+    task: Task,
+    image: TaskImage,
+    settings: Settings,
+    form: Form = "answer",
+    overlay: Overlay | None = None,
+) -> Job:
     """Return what is executed of a candidate whose program is known."""
     return Job(
         program=program,
-        language=task.language,
+        language="bash" if form == "run.sh" else task.language,
         image=image.digest,
         working_folder=image.root + task.working_folder.removeprefix(WORKSPACE),
-        limits=settings.limits_for(task),
+        limits=settings.limits_for(task, form),
         variables={**image.variables, **task.variables},
         user=image.user,
         tmp_folder=f"{TMP_ASSETS}/{task.task_id}",
+        overlay=overlay,
+        form=form,
     )
 
 
@@ -207,17 +237,20 @@ class Evaluation:
         Nothing is executed of an answer without a program, of a task without an image, and of what is known.
         """
         for candidate in todo:
-            program = extract(candidate.text, candidate.task.language, self._settings.extract).program
+            program = candidate.extraction(self._settings.extract).program
             if program is None:
                 continue
             try:
-                job = job_of(program, candidate.task, self._image_of(candidate.task), self._settings)
+                job = self._job(program, candidate, self._image_of(candidate.task))
             except SandboxError:
                 continue
             key = execution_key(job, self._sandbox.kind, repeat=candidate.repeat)
             if self._cache is None or self._cache.get(key) is None:
                 return job
         return None
+
+    def _job(self, program: str, candidate: Candidate, image: TaskImage) -> Job:
+        return job_of(program, candidate.task, image, self._settings, candidate.form, candidate.overlay)
 
     def _work(self, slot: Slot, feed: _Feed, pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
         """Run candidates one after the other.
@@ -262,14 +295,12 @@ class Evaluation:
 
     def _plan(self, candidate: Candidate, slot: Slot, queued: float) -> _Planned:
         """Do all that can be done before a candidate runs: extraction, checks, its sandbox."""
-        task = candidate.task
-        extraction = extract(candidate.text, task.language, self._settings.extract)
-        planned = _Planned(
-            candidate=candidate,
-            extraction=extraction,
-            checks={rule: check(extraction.program, task, rule) for rule in RULES},
-            queued=queued,
-        )
+        extraction = candidate.extraction(self._settings.extract)
+        planned = _Planned(candidate=candidate, extraction=extraction, queued=queued)
+        if candidate.form == "answer":
+            planned.checks = {rule: check(extraction.program, candidate.task, rule) for rule in RULES}
+        elif extraction.program is not None:
+            planned.scripts = agent_scripts.named_scripts(extraction.program, candidate.overlay, candidate.task)
         self._prepare(planned, slot)
         return planned
 
@@ -283,7 +314,7 @@ class Evaluation:
         except SandboxError as error:
             planned.error, planned.error_stays = str(error), True
             return
-        job = job_of(program, task, image, self._settings)
+        job = self._job(program, planned.candidate, image)
         if self._cache is not None and not planned.key:
             planned.key = execution_key(job, self._sandbox.kind, repeat=planned.candidate.repeat)
             # In this order: who looked first, and found nothing, could come when the execution has just ended.
@@ -340,6 +371,14 @@ class Evaluation:
             # Raises where the engine is gone: then the run ends, instead of failing everything that is left.
             self._sandbox.capacity()
         candidate, program = planned.candidate, planned.extraction.program
+        checks = planned.checks
+        if candidate.form == "run.sh":
+            # Only now: what it has started counts.
+            commands = execution.commands if execution else ()
+            checks = {
+                rule: agent_scripts.check_all(program, candidate.task, rule, planned.scripts, commands)
+                for rule in RULES
+            }
         return Result(
             task_id=candidate.task.task_id,
             repository=candidate.task.repository,
@@ -347,12 +386,14 @@ class Evaluation:
             candidate=candidate.index,
             repeat=candidate.repeat,
             reused=planned.known is not None,
-            candidate_sha256=text_sha256(candidate.text),
+            candidate_sha256=candidate.sha256,
             program=Program.of(program) if program is not None else None,
             extraction=planned.extraction.source,
-            checks=planned.checks,
-            limit_seconds=self._settings.limits_for(candidate.task).seconds,
+            checks=checks,
+            limit_seconds=self._settings.limits_for(candidate.task, candidate.form).seconds,
             execution=execution,
+            form=candidate.form,
+            scripts=agent_scripts.kept(planned.scripts),
         )
 
     def _execute(self, planned: _Planned, place: _Place) -> Execution | None:
@@ -379,7 +420,7 @@ class Evaluation:
             self._running.add(prepared)
         try:
             task = planned.candidate.task
-            patience = self._settings.limits_for(task).seconds + _RUN_PATIENCE
+            patience = self._settings.limits_for(task, planned.candidate.form).seconds + _RUN_PATIENCE
             with self._watchdog.watch(f"executing a candidate of {task.task_id}", patience):
                 return prepared.run(freed)
         finally:
@@ -400,8 +441,11 @@ class _Planned:
 
     candidate: Candidate
     extraction: Extraction
-    checks: dict[Rule, Checks]
     queued: float
+    checks: dict[Rule, Checks] = field(default_factory=dict)
+    """Of an answer. Those of a `run.sh` are made when its execution is known."""
+    scripts: dict[str, str] = field(default_factory=dict)
+    """Of a `run.sh`: see `named_scripts`."""
     image: TaskImage | None = None
     prepared: Prepared | None = None
     error: str = ""

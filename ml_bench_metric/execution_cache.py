@@ -1,7 +1,8 @@
 """Executions that are known: the same program under the same conditions is never executed twice.
 
 The key of an execution is the digest of all that decides on it: program, language, image, working folder, variables,
-user, limits, kind of sandbox, and the version of what executes. A changed image or limit never meets a stale one.
+user, limits, overlay, kind of sandbox, and the version of what executes. A changed image or limit never meets a stale
+one.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ def execution_key(job: Job, sandbox: str, *, repeat: int = 0) -> str:
     parts = (
         *(EXECUTOR_VERSION, sandbox, repeat, text_sha256(job.program), job.language, job.image, job.working_folder),
         *(sorted(job.variables.items()), job.user, job.tmp_folder, job.limits.model_dump(mode="json")),
+        # Only where there is one: the keys of answers stay what they were.
+        *((job.form,) if job.form != "answer" else ()),
+        *((job.overlay.digest,) if job.overlay is not None else ()),
     )
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
+from ml_bench_metric import agent_scripts
 from ml_bench_metric.checks import Checks, Rule, check
 from ml_bench_metric.doctor import Finding, Patient, quick
 from ml_bench_metric.environments import ready_made
@@ -21,12 +22,12 @@ from ml_bench_metric.execution_cache import ExecutionCache
 from ml_bench_metric.extraction import extract
 from ml_bench_metric.pass_at_k import Estimator
 from ml_bench_metric.predictions import Prediction, Predictions
-from ml_bench_metric.results import RULES, Result, text_sha256
+from ml_bench_metric.results import RULES, Result, candidate_sha256
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.protocol import Capacity, Sandbox, SandboxError
 from ml_bench_metric.store import RunFolder
 from ml_bench_metric.summary import Summary, summarise
-from ml_bench_metric.tasks import Task, TaskSet
+from ml_bench_metric.tasks import Form, Task, TaskSet, form_of
 from ml_bench_metric.workers import Workers
 
 CANDIDATE_DIGITS = 16
@@ -87,6 +88,7 @@ def find_images(
     *,
     assets: AssetsWanted = "auto",
     device: Device = "cpu",
+    bare: bool = False,
 ) -> Images:
     """Return the images of some tasks: those that `ml-bench images build` made, or one given image for all.
 
@@ -96,6 +98,7 @@ def find_images(
         image: name or digest of an image for all of them: one that this project made, or one of the upstream layout.
         assets: which assets the images are to have; see `serving_images`.
         device: what they are made for.
+        bare: whether they are to be bare ones, in which agents set everything up.
 
     Raises:
         SandboxError: the engine does not answer, or has not the given image.
@@ -105,7 +108,7 @@ def find_images(
     built = list_images(sandbox.client)
     by_task, missing = {}, {}
     for task in tasks:
-        serving = serving_images(built, task.repository, task.task_id, assets=assets, device=device)
+        serving = serving_images(built, task.repository, task.task_id, assets=assets, device=device, bare=bare)
         if serving:
             by_task[task.task_id] = TaskImage(digest=serving[0].digest, assets=serving[0].assets)
             continue
@@ -114,8 +117,8 @@ def find_images(
         except EnvironmentUnknown as error:
             missing[task.task_id] = str(error)
             continue
-        options = ("" if assets == "auto" else f" --assets {assets.replace('_', '-')}") + (
-            " --device gpu" if device == "gpu" else ""
+        options = ("" if assets == "auto" or bare else f" --assets {assets.replace('_', '-')}") + (
+            " --bare" if bare else " --device gpu" if device == "gpu" else ""
         )
         missing[task.task_id] = (
             f"no image for {task.repository}: run `ml-bench images build {recipe.name}{options}`, or give --image"
@@ -124,24 +127,37 @@ def find_images(
 
 
 def references(tasks: TaskSet) -> Predictions:
-    """Return the references of all tasks as predictions of one candidate each."""
+    """Return the references of all tasks as predictions of one candidate each; of split A, each as a `run.sh`."""
+    form = form_of(tasks.split)
     return Predictions(
         items={
-            task.task_id: Prediction(task_id=task.task_id, candidates=(task.output,), where="reference")
+            task.task_id: Prediction(task_id=task.task_id, candidates=(_reference(task, form),), where="reference")
             for task in tasks.tasks
         },
         problems=[],
+        form=form,
     )
 
 
-def identity(settings: Settings, tasks: TaskSet, images: Images) -> dict[str, Any]:
+def _reference(task: Task, form: Form) -> str:
+    return agent_scripts.reference_script(task) if form == "run.sh" else task.output
+
+
+def identity(settings: Settings, tasks: TaskSet, images: Images, form: Form = "answer") -> dict[str, Any]:
     """Return what results must have in common to belong to one run, as JSON values.
 
     A repository whose image is missing is left out: that image may be built, and the run be gone on with. The
     selection is in it: of one folder, numbers over some repositories must not replace those over others.
+
+    Args:
+        settings: of the run.
+        tasks: that count.
+        images: of the tasks.
+        form: what the candidates are. Only `run.sh` is told.
     """
     return {
         "harness": harness_version(),
+        **({} if form == "answer" else {"form": form}),
         "settings": settings.model_dump(mode="json"),
         "tasks": tasks.digest,
         "selection": list(tasks.selection),
@@ -185,16 +201,25 @@ def about(
         "excluded": [one.model_dump(mode="json") for one in tasks.excluded],
         "repeats": repeats,
         "candidates": {
-            task_id: [text_sha256(text)[:CANDIDATE_DIGITS] for text in prediction.candidates]
+            task_id: [
+                candidate_sha256(text, prediction.overlay(index))[:CANDIDATE_DIGITS]
+                for index, text in enumerate(prediction.candidates)
+            ]
             for task_id, prediction in predictions.items.items()
         },
     }
 
 
-def reference_checks(tasks: TaskSet, extract_mode: Literal["auto", "none"]) -> dict[str, dict[Rule, Checks]]:
+def reference_checks(
+    tasks: TaskSet, extract_mode: Literal["auto", "none"], form: Form = "answer"
+) -> dict[str, dict[Rule, Checks]]:
     """Return the static checks of every reference, made as those of the candidates are: the ceiling of a score."""
     found: dict[str, dict[Rule, Checks]] = {}
     for task in tasks.tasks:
+        if form == "run.sh":
+            script = agent_scripts.reference_script(task)
+            found[task.task_id] = {rule: agent_scripts.check_all(script, task, rule, {}) for rule in RULES}
+            continue
         program = extract(task.output, task.language, extract_mode).program
         found[task.task_id] = {rule: check(program, task, rule) for rule in RULES}
     return found
@@ -238,9 +263,9 @@ class Judgement:
 
     def results(self) -> Iterator[Result]:
         """Yield the results that belong to the candidates of this evaluation, one for each that has one."""
-        expected = {(c.task.task_id, c.index): text_sha256(c.text) for c in candidates(self.predictions, self.tasks)}
+        expected = {(c.task.task_id, c.index): c.sha256 for c in candidates(self.predictions, self.tasks)}
         for result in self.folder.results() if self.folder else self._kept:
-            if result.repeat >= self.repeats:
+            if result.repeat >= self.repeats or result.form != self.predictions.form:
                 continue
             if expected.get((result.task_id, result.candidate)) != result.candidate_sha256:
                 continue
@@ -251,7 +276,7 @@ class Judgement:
 
     def _expected_seconds(self, candidate: Candidate) -> float:
         task = candidate.task
-        return self.seconds.get(task.task_id, self.settings.limits_for(task).seconds)
+        return self.seconds.get(task.task_id, self.settings.limits_for(task, candidate.form).seconds)
 
     def _in_order(self, todo: Sequence[Candidate]) -> list[Candidate]:
         return sorted(todo, key=lambda candidate: -self._expected_seconds(candidate))
@@ -309,5 +334,5 @@ class Judgement:
             ks=ks,
             rule=rule,
             estimator=estimator,
-            reference_checks=reference_checks(self.tasks, self.settings.extract),
+            reference_checks=reference_checks(self.tasks, self.settings.extract, self.predictions.form),
         )

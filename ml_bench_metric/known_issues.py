@@ -16,7 +16,7 @@ from ml_bench_metric.extraction import Mode
 from ml_bench_metric.judge import reference_checks
 from ml_bench_metric.results import RULES, JsonRecord
 from ml_bench_metric.sandbox.execution import Assets
-from ml_bench_metric.tasks import Task, TaskSet
+from ml_bench_metric.tasks import Form, Task, TaskSet
 
 KNOWN_ISSUES = "known-issues"
 """What a set of tasks calls the reason of those that are left out for their issue."""
@@ -40,7 +40,12 @@ class Issue(JsonRecord):
 
 
 def known_issues(
-    tasks: TaskSet, *, extract: Mode = "auto", assets_of: Callable[[Task], Assets], device: Device
+    tasks: TaskSet,
+    *,
+    extract: Mode = "auto",
+    assets_of: Callable[[Task], Assets],
+    device: Device,
+    form: Form = "answer",
 ) -> tuple[Issue, ...]:
     """Return the known issues of the references of some tasks.
 
@@ -52,12 +57,13 @@ def known_issues(
         extract: how programs are taken out of the references, as of the candidates.
         assets_of: which weights and data the image of a task has: some issues are there without the real ones only.
         device: what the images are made for: some issues are there without CUDA only.
+        form: as what the references are judged.
 
     Raises:
         ml_bench_metric.environments.recipe.RecipeError: a recipe is faulty.
         ml_bench_metric.syntax.BashMissingError: there is a bash task, and no bash on this machine.
     """
-    of_checks = reference_checks(tasks, extract)
+    of_checks = reference_checks(tasks, extract, form)
     of_recipes = [known for recipe in registry.recipes() for known in recipe.known_issues]
     found: list[Issue] = []
     for task in tasks.tasks:

@@ -23,17 +23,20 @@ _CITATION = """
 
 _INPUTS = """
 Args:
-    predictions: per task a list of candidates, each a string.
+    predictions: per task a list of candidates, each a string. Of split A, for agents, a candidate is the text of
+        `run.sh`, or a folder that has one and whose files go into the task's folder: `{"folder": path}` or a `Path`.
     references: per task its `task_id`, or its row of the data set as a dict.
     k: values of k; one that is larger than a task's number of candidates is absent from the result.
     rule: `original` (the paper's: still running at the limit passes) or `strict`.
     estimator: `unbiased`, or `ordered` (the paper's: one of the first k passes).
     extract: `auto` takes the program out of a model's text, `none` takes the text as the program.
     num_workers: candidates at a time; by default as many as the machine has CPUs and memory for.
-    timeout: time limit per candidate in seconds; by default the original judge's (10 s, few exceptions).
+    timeout: time limit per candidate in seconds; by default the original judge's (10 s, few exceptions), and
+        120 s for a `run.sh`.
     image: a Docker image that runs everything; by default those that `ml-bench images build` made.
     tasks: where a `task_id` is looked up: `sample`, a folder, a file or a Hub data set; by default upstream's.
-    split: in which split of it.
+    split: in which split of it. With `A` candidates are scripts, run as `bash run.sh` in the task's folder. Rule
+        `original` looks at the execution alone, `strict` wants every argument of the task to be used too.
     skip_checks: score though nobody has looked whether this machine is fit for it: by default two small programs are
         tried out first, which takes a second, and a machine that loses their exit status or CPU time is refused.
 Returns:

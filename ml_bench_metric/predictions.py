@@ -3,6 +3,9 @@
 An entry is `{"task_id": "dgl/1", "output": ["...", ...]}` or, as upstream has it, `{"github_id": 1, "id": 1, "output":
 ["...", ...]}`; a single string stands for a list of one, and further fields are ignored. A faulty entry is reported and
 the rest goes on. The order of an entry's candidates is kept, since the paper's Pass@k depends on it.
+
+For tasks of split A a candidate is the text of `run.sh`, or a folder that has one: `{"folder": "path"}`, relative to
+the file of predictions (in Python a `Path` too, relative to the current folder).
 """
 
 from __future__ import annotations
@@ -17,17 +20,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from ml_bench_metric.tasks import Task, TaskSet
+from ml_bench_metric.overlay_folder import FolderCandidate, FolderError, read_folder
+from ml_bench_metric.sandbox.overlay import Overlay
+from ml_bench_metric.tasks import Form, Task, TaskSet, form_of
 
 ProblemKind = Literal[
-    "broken_line", "missing_field", "bad_id", "contradiction", "unknown_task", "duplicate", "empty", "not_text"
+    "broken_line",
+    "missing_field",
+    "bad_id",
+    "contradiction",
+    "unknown_task",
+    "duplicate",
+    "empty",
+    "not_text",
+    "bad_folder",
 ]
 """What is wrong with an entry.
 
 `broken_line`: no JSON object in UTF-8. `missing_field`: no id, or no `output`. `bad_id`: an id of a wrong type.
 `contradiction`: `task_id` and `github_id`, `id` name different tasks. `unknown_task`: no task of the set.
 `duplicate`: a second usable entry for a task; the first counts. `empty`: no candidate. `not_text`: `output` or a
-candidate in it is not text.
+candidate in it is not text. `bad_folder`: a candidate is a folder that is none, has no `run.sh` or is too large, or the
+tasks are none of split A.
 """
 
 _FIELDS = 'fields "task_id" (or "github_id" and "id") and "output"'
@@ -50,6 +64,12 @@ class Prediction:
     """At least one. One that was no text is the empty text here, so that the others keep their places."""
     where: str
     """Where it was read, for example `predictions.jsonl:17`."""
+    overlays: tuple[Overlay | None, ...] = ()
+    """What each of them brings along; empty where none brings anything."""
+
+    def overlay(self, index: int) -> Overlay | None:
+        """Return what a candidate brings along."""
+        return self.overlays[index] if self.overlays else None
 
 
 @dataclass(frozen=True)
@@ -71,6 +91,8 @@ class Predictions:
     items: dict[str, Prediction] = field(default_factory=dict)
     """`task_id` -> its prediction, in the order of reading."""
     problems: list[Problem] = field(default_factory=list)
+    form: Form = "answer"
+    """What all of the candidates are."""
 
     @property
     def unknown_tasks(self) -> tuple[str, ...]:
@@ -81,7 +103,7 @@ class Predictions:
     def only(self, tasks: TaskSet) -> Predictions:
         """Return the predictions for some tasks; what was wrong stays known."""
         items = {task_id: prediction for task_id, prediction in self.items.items() if task_id in tasks.by_id}
-        return Predictions(items=items, problems=self.problems)
+        return Predictions(items=items, problems=self.problems, form=self.form)
 
     def missing(self, tasks: TaskSet) -> tuple[str, ...]:
         """Return the ids of the tasks without a prediction, in the order of the set."""
@@ -101,8 +123,10 @@ def read_predictions(source: object, tasks: TaskSet) -> Predictions:
     Raises:
         PredictionsError: the source cannot be read at all.
     """
+    base = Path()
     if isinstance(source, (str, os.PathLike)):
         entries = _named_entries(os.fspath(source))
+        base = Path(source).parent
     elif isinstance(source, Mapping):
         if source and all(hasattr(part, "column_names") for part in source.values()):
             entries = _dataset_entries(_only_split(source, "the data set"))
@@ -114,10 +138,18 @@ def read_predictions(source: object, tasks: TaskSet) -> Predictions:
         raise PredictionsError(
             f"predictions are a {type(source).__name__}; give the path of a JSONL or JSON file, a list or a data set"
         )
-    reader = _Reader(tasks)
+    reader = _Reader(tasks, base)
     for where, entry in entries:
         reader.take(where, entry)
     return reader.predictions
+
+
+def folder_of(candidate: object) -> str | None:
+    """Return the path of a candidate that is a folder, `{"folder": path}` or a `Path`; None where it is none."""
+    if isinstance(candidate, Mapping) and list(candidate) == ["folder"]:
+        candidate = candidate["folder"]
+        return os.fspath(candidate) if isinstance(candidate, (str, Path)) else None
+    return str(candidate) if isinstance(candidate, Path) else None
 
 
 def require_clean(predictions: Predictions) -> None:
@@ -162,9 +194,10 @@ class _EntryError(Exception):
 
 
 class _Reader:
-    def __init__(self, tasks: TaskSet) -> None:
-        self.predictions = Predictions()
+    def __init__(self, tasks: TaskSet, base: Path) -> None:
+        self.predictions = Predictions(form=form_of(tasks.split))
         self._tasks = tasks
+        self._base = base
 
     def take(self, where: str, entry: object) -> None:
         """Add an entry to the predictions, or what is wrong with it to their problems."""
@@ -181,32 +214,55 @@ class _Reader:
             raise _EntryError("broken_line", entry.reason)
         if not isinstance(entry, Mapping):
             raise _EntryError("broken_line", f"is {_named(entry)}, where an object with the {_FIELDS} is expected")
-        task_id = self._task_of(entry).task_id
+        task = self._task_of(entry)
+        task_id = task.task_id
         if "output" not in entry:
             raise _EntryError("missing_field", 'has no field "output"', task_id)
-        candidates = list(self._candidates(where, entry["output"], task_id))
+        candidates = list(self._candidates(where, entry["output"], task))
         if not candidates:
             raise _EntryError("empty", '"output" holds no candidate', task_id)
         if earlier := self.predictions.items.get(task_id):
             raise _EntryError(
                 "duplicate", f"task {task_id} has a prediction at {earlier.where} already, which counts", task_id
             )
-        self.predictions.items[task_id] = Prediction(task_id, tuple(candidates), where)
+        overlays = tuple(candidate.overlay for candidate in candidates)
+        self.predictions.items[task_id] = Prediction(
+            task_id, tuple(candidate.text for candidate in candidates), where, overlays if any(overlays) else ()
+        )
 
-    def _candidates(self, where: str, output: object, task_id: str) -> Iterator[str]:
+    def _candidates(self, where: str, output: object, task: Task) -> Iterator[FolderCandidate]:
+        task_id = task.task_id
         if isinstance(output, (str, bytes, Mapping, Set)) or not isinstance(output, Iterable):
-            if not isinstance(output, str):
+            if not isinstance(output, str) and folder_of(output) is None:
                 raise _EntryError("not_text", f'"output" is {_named(output)}, not a list of texts', task_id)
             output = [output]
         for number, candidate in enumerate(output):
             if isinstance(candidate, str) and _is_encodable(candidate):
-                yield str(candidate)
+                yield FolderCandidate(str(candidate), None)
+                continue
+            if (folder := folder_of(candidate)) is not None:
+                yield self._of_folder(where, number, folder, task)
                 continue
             what = "holds half of a surrogate pair" if isinstance(candidate, str) else f"is {_named(candidate)}"
             self._report(
                 where, "not_text", f"candidate {number} {what}, not a text; it keeps its place and fails", task_id
             )
-            yield ""
+            yield FolderCandidate("", None)
+
+    def _of_folder(self, where: str, number: int, folder: str, task: Task) -> FolderCandidate:
+        """Return the candidate that a folder is; one that is none keeps its place and fails."""
+        try:
+            if self.predictions.form != "run.sh":
+                raise FolderError(f"folders are for tasks of split A, and this is split {self._tasks.split}")
+            return read_folder(self._base / folder, task.working_folder)
+        except FolderError as error:
+            self._report(
+                where,
+                "bad_folder",
+                f'candidate {number}, "folder" {folder!r}: {error}; it keeps its place and fails',
+                task.task_id,
+            )
+            return FolderCandidate("", None)
 
     def _task_of(self, entry: Mapping[Any, object]) -> Task:
         named: dict[str, Task | None] = {}

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ml_bench_metric.checks import Rule, check
+from ml_bench_metric.agent_scripts import check_all
+from ml_bench_metric.checks import Checks, Rule, check
 from ml_bench_metric.evaluation import Settings
 from ml_bench_metric.judge import reference_checks
 from ml_bench_metric.pass_at_k import Estimator
 from ml_bench_metric.results import RULES, Result
 from ml_bench_metric.store import RUN_FILE, RunError, checks_skipped, read_results, read_run
 from ml_bench_metric.summary import Summary, summarise
-from ml_bench_metric.tasks import TaskSet
+from ml_bench_metric.tasks import Form, Task, TaskSet
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Told:
     settings: Settings
     checks_skipped: bool
     """Whether any of it was executed on a machine that was not tried out before."""
+    form: Form = "answer"
+    """What its candidates are; of earlier versions, also those of split A are answers."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def told_by(run: Path) -> Told:
             repeats=int(facts["repeats"]),
             settings=Settings.model_validate(identity["settings"]),
             checks_skipped=checks_skipped(facts["parts"]),
+            form="run.sh" if identity.get("form") == "run.sh" else "answer",
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(
@@ -121,7 +125,7 @@ def rejudge(run: Path, told: Told, tasks: TaskSet, *, ks: Sequence[int], rule: R
         ks=ks,
         rule=rule,
         estimator=estimator,
-        reference_checks=reference_checks(tasks, told.settings.extract),
+        reference_checks=reference_checks(tasks, told.settings.extract, told.form),
     )
     summary = summary.model_copy(update={"checks_skipped": told.checks_skipped})
     return Rejudged(summary, changed=counts["changed"], kept=counts["kept"])
@@ -133,6 +137,8 @@ def _counted(results: Iterable[Result], told: Told, tasks: TaskSet) -> Iterator[
         digests = told.candidates.get(result.task_id, ())
         if result.task_id not in tasks.by_id or result.candidate >= len(digests) or result.repeat >= told.repeats:
             continue
+        if result.form != told.form:
+            continue
         if result.candidate_sha256.startswith(digests[result.candidate]):
             yield result
 
@@ -140,10 +146,17 @@ def _counted(results: Iterable[Result], told: Told, tasks: TaskSet) -> Iterator[
 def _checked_anew(results: Iterable[Result], tasks: TaskSet, counts: Counter[str]) -> Iterator[Result]:
     for result in results:
         task, program = tasks.by_id[result.task_id], result.program
-        if program is None or program.truncated:
+        if program is None or program.truncated or any(script.truncated for script in result.scripts.values()):
             counts["kept"] += program is not None
             yield result
             continue
-        checks = {rule: check(program.text, task, rule) for rule in RULES}
+        checks = {rule: _check(program.text, result, task, rule) for rule in RULES}
         counts["changed"] += checks != result.checks
         yield result.model_copy(update={"checks": checks})
+
+
+def _check(program: str, result: Result, task: Task, rule: Rule) -> Checks:
+    if result.form == "answer":
+        return check(program, task, rule)
+    scripts = {path: script.text for path, script in result.scripts.items()}
+    return check_all(program, task, rule, scripts, result.execution.commands if result.execution else ())

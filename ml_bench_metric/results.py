@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ml_bench_metric.checks import Checks, Rule
 from ml_bench_metric.sandbox.execution import Execution, Record
+from ml_bench_metric.sandbox.overlay import Overlay
+from ml_bench_metric.tasks import Form
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 """The rules, in the order in which they are shown."""
@@ -36,6 +38,15 @@ def _encoded(text: str) -> bytes:
 def text_sha256(text: str) -> str:
     """Return the SHA-256 (hex) of a text as UTF-8; a lone surrogate counts as its three bytes `ED A0..BF xx`."""
     return hashlib.sha256(_encoded(text)).hexdigest()
+
+
+def candidate_sha256(text: str, overlay: Overlay | None) -> str:
+    """Return the SHA-256 (hex) that tells candidates apart: of its text, and with an overlay of both digests.
+
+    With one it is that of `<digest of the text> <digest of the overlay>` in ASCII.
+    """
+    digest = text_sha256(text)
+    return digest if overlay is None else text_sha256(f"{digest} {overlay.digest}")
 
 
 Text = Annotated[str, AfterValidator(_joined)]
@@ -109,13 +120,13 @@ class Result(JsonRecord):
     candidate: int = Field(ge=0)
     """Position among the candidates of its task, from 0."""
     candidate_sha256: Sha256
-    """Of the candidate's text as it was given, see `text_sha256`."""
+    """Of the candidate as it was given, see `candidate_sha256`."""
     program: Program | None
     """None where the text holds no program."""
     extraction: Text
     """From where in the text the program was taken."""
     checks: dict[Rule, Checks]
-    """The static checks, under every rule."""
+    """The static checks, under every rule. Of a `run.sh` they depend on the commands of its execution too."""
     limit_seconds: float = Field(gt=0)
     """Time limit of the execution, in seconds of wall time: a verdict needs it."""
     execution: Execution | None
@@ -127,6 +138,17 @@ class Result(JsonRecord):
     spent again."""
     problems: tuple[Text, ...] = ()
     """What was noticed on the way, in plain words."""
+    form: Form = "answer"
+    """What the candidate is; also what it was in the results of versions that knew nothing else."""
+    scripts: dict[Text, Program] = Field(default_factory=dict)
+    """Of a `run.sh`: the scripts of its overlay that it names, by their absolute paths."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_answers_have_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        if self.form == "answer":
+            del written["form"], written["scripts"]
+        return written
 
     @model_validator(mode="after")
     def _is_whole(self) -> Result:

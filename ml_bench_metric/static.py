@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from ml_bench_metric.agent_scripts import check_all, named_scripts
 from ml_bench_metric.checks import Checks, Rule, check
-from ml_bench_metric.extraction import Mode, extract
+from ml_bench_metric.evaluation import Candidate, candidates
+from ml_bench_metric.extraction import Mode
 from ml_bench_metric.predictions import Predictions, ProblemKind
 from ml_bench_metric.sandbox.execution import Record
 from ml_bench_metric.tasks import TaskSet
@@ -63,6 +65,8 @@ class StaticReport(Record):
 def static_report(predictions: Predictions, tasks: TaskSet, mode: Mode) -> StaticReport:
     """Return what the static checks say about predictions.
 
+    Of a `run.sh` nothing is executed, so that what its processes would use does not count.
+
     Args:
         predictions: as `read_predictions` returned them for these tasks.
         tasks: the set that they were read for.
@@ -71,18 +75,16 @@ def static_report(predictions: Predictions, tasks: TaskSet, mode: Mode) -> Stati
     Raises:
         ml_bench_metric.syntax.BashMissingError: there is a candidate for a bash task, and no bash on this machine.
     """
-    programs: list[tuple[str, list[str | None]]] = []
-    for task_id, prediction in predictions.items.items():
-        language = tasks.by_id[task_id].language
-        programs.append((task_id, [extract(text, language, mode).program for text in prediction.candidates]))
+    programs: dict[str, list[tuple[Candidate, str | None]]] = {}
+    for candidate in candidates(predictions, tasks):
+        program = candidate.extraction(mode).program
+        programs.setdefault(candidate.task.task_id, []).append((candidate, program))
     rules: dict[Rule, RuleCounts] = {}
     for rule in get_args(Rule):
-        rules[rule] = _counts(
-            [[check(program, tasks.by_id[task_id], rule) for program in found] for task_id, found in programs]
-        )
+        rules[rule] = _counts([[_check(*one, rule) for one in found] for found in programs.values()])
     return StaticReport(
-        candidates=sum(len(found) for _, found in programs),
-        programs=sum(program is not None for _, found in programs for program in found),
+        candidates=sum(len(found) for found in programs.values()),
+        programs=sum(program is not None for found in programs.values() for _, program in found),
         tasks=len(programs),
         missing_tasks=predictions.missing(tasks),
         unknown_tasks=predictions.unknown_tasks,
@@ -92,6 +94,13 @@ def static_report(predictions: Predictions, tasks: TaskSet, mode: Mode) -> Stati
             for problem in predictions.problems
         ),
     )
+
+
+def _check(candidate: Candidate, program: str | None, rule: Rule) -> Checks:
+    if candidate.form == "answer":
+        return check(program, candidate.task, rule)
+    scripts = named_scripts(program or "", candidate.overlay, candidate.task)
+    return check_all(program, candidate.task, rule, scripts)
 
 
 def _counts(checks: Sequence[Sequence[Checks]]) -> RuleCounts:

@@ -20,6 +20,16 @@ from ml_bench_metric.sandbox.execution import Record
 
 Language = Literal["bash", "python"]
 
+Form = Literal["answer", "run.sh"]
+"""What a candidate is. `answer`: a program, or a model's text that holds one. `run.sh`: a bash script of this name in
+the task's folder, with whatever else was changed there: what an agent leaves."""
+
+SCRIPT = "run.sh"
+"""File of the task's folder that is run of an agent's work."""
+
+_SPLITS_OF_AGENTS = ("A", "quarter")
+"""Our name and upstream's."""
+
 WORKSPACE = "/workspace"
 """The folder of the sandbox that has the repositories' folders."""
 
@@ -253,6 +263,11 @@ class TaskSet:
             )
         digest = hashlib.sha256(json.dumps([self.digest, {why: left_out}]).encode()).hexdigest()
         return replace(self, tasks=tasks, digest=digest, excluded=(*self.excluded, Excluded(why=why, tasks=left_out)))
+
+
+def form_of(split: str) -> Form:
+    """Return what the candidates of a split's tasks are: split A is for agents."""
+    return "run.sh" if split in _SPLITS_OF_AGENTS else "answer"
 
 
 def load_tasks(source: str | None, split: str, *, revision: str | None = None) -> TaskSet:

@@ -26,7 +26,7 @@ from ml_bench_metric.results import RULES, JsonRecord, Result, Sha256
 from ml_bench_metric.sandbox.execution import Assets, Record
 from ml_bench_metric.store import RunError
 from ml_bench_metric.summary import ExecutedCeiling, Summary
-from ml_bench_metric.tasks import Language, Task, TaskSet
+from ml_bench_metric.tasks import Language, Task, TaskSet, form_of
 from ml_bench_metric.verdicts import verdict
 
 STORE_VARIABLE = "ML_BENCH_VALIDATIONS"
@@ -360,7 +360,10 @@ def _found(
     tasks: TaskSet, digests: Mapping[str, str], settings: Settings, validations: Mapping[str, ImageValidation]
 ) -> dict[str, TaskValidation]:
     """Return `task_id` -> what was found of it in its image, with these settings and its text of now."""
-    found = {}
+    found: dict[str, TaskValidation] = {}
+    if form_of(tasks.split) != "answer":
+        # References are validated as answers, under other limits.
+        return found
     for task in tasks.tasks:
         of_image = validations.get(digests.get(task.task_id, ""))
         validation = of_image.of(task, settings) if of_image else None

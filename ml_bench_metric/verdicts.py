@@ -38,14 +38,19 @@ def verdict(result: Result, rule: Rule) -> Verdict:
       a busy machine had no CPU for it does not turn training into a wait. Where the CPU time is unknown it does not
       pass.
 
+    A `run.sh` is bash whatever the task asks for, and under `original` no argument is looked for; `checks.check_script`
+    says where they are looked for under `strict`.
+
     An answer without a program fails. An `environment_error` leaves the verdict unknown (`passed` is None), except
-    where the static checks fail: no execution could have made that candidate pass.
+    where the static checks fail: no execution could have made that candidate pass. Of a `run.sh` one could: what it
+    starts may use what its text does not.
     """
     execution = result.execution
     if execution is None:
         return Verdict(False, f"no program in the answer ({_detail(result.extraction)})")
     checks = result.checks[rule]
-    if not checks.both:
+    may_use_more = result.form == "run.sh" and execution.outcome == "environment_error"
+    if not checks.both and not may_use_more:
         reason = _failed_checks(checks, result.type)
         if execution.outcome == "environment_error":
             reason += "; an environment error kept it from running, which cannot change that"

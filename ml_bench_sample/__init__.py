@@ -21,3 +21,8 @@ def repositories() -> Path:
 def predictions() -> Path:
     """Return the file of answers to all tasks of split L, five to each, in upstream's format."""
     return path() / "predictions.jsonl"
+
+
+def scripts() -> Path:
+    """Return the file of answers to some tasks of split A: texts of `run.sh`, and folders that have one."""
+    return path() / "predictions_a.jsonl"

@@ -80,7 +80,7 @@ class PromptMaker:
         """
         context = self._context(task)
         values: dict[str, object] = {
-            "task": _facts(task),
+            "task": task_facts(task),
             "setting": self.setting,
             "context": context.text,
             "cut": context.cut,
@@ -130,7 +130,7 @@ class PromptMaker:
         return _Context(text, len(first) < len(whole) or len(text) < len(inert), markers, path)
 
 
-def _facts(task: Task) -> dict[str, object]:
+def task_facts(task: Task) -> dict[str, object]:
     """Return what a template may know of a task: all but the reference."""
     return {
         "task_id": task.task_id,

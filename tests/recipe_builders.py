@@ -100,7 +100,7 @@ def environment_record(
     gpu: str = "optional",
     lacking: str = "",
     platform: str = "",
-    checkout: bool = True,
+    checkout: bool | str = True,
     missing: int = 0,
 ) -> dict[str, Any]:
     """Return what the engine says of an environment's image. A hex digit stands for its digests."""
@@ -120,7 +120,7 @@ def environment_record(
             images.GPU: gpu,
             images.LACKING: lacking,
             images.PLATFORM: platform,
-            images.CHECKOUT: "yes" if checkout else "no",
+            images.CHECKOUT: checkout if isinstance(checkout, str) else "yes" if checkout else "no",
             images.MISSING: str(missing),
         },
         "Created": created,

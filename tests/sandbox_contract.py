@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tarfile
 import threading
 import time
 from collections.abc import Mapping
@@ -22,10 +23,13 @@ from ml_bench_metric.sandbox.docker_engine import list_containers
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.execution import Execution
 from ml_bench_metric.sandbox.limits import MIB, Limits
+from ml_bench_metric.sandbox.overlay import Overlay
 from ml_bench_metric.sandbox.protocol import Job, Sandbox, SandboxError, Slot
 from ml_bench_metric.tasks import Language
+from tests.overlay_builders import folder, link, member, overlay
 
 FOLDER = "/workspace/tiny-gan"
+HERE = FOLDER.removeprefix("/")
 
 
 class Runner:
@@ -45,6 +49,10 @@ class Runner:
     ) -> Job:
         chosen: dict[str, Any] = {"seconds": 10, "memory_bytes": 256 * MIB, **limits}
         return Job(program, language, self.image, folder, Limits(**chosen), variables or {})
+
+    def changed(self, program: str, changes: Overlay, **options: Any) -> Execution:
+        """Run a `run.sh` with an overlay."""
+        return self.sandbox.prepare(replace(self.job(program, **options), overlay=changes, form="run.sh")).run()
 
     def __call__(self, program: str, language: Language = "bash", **options: Any) -> Execution:
         return self.sandbox.prepare(self.job(program, language, **options)).run()
@@ -256,6 +264,173 @@ class SandboxContract:
         assert (execution.status, execution.stdout.head) == (0, "end\n")
         assert len(freed) == 1 and freed[0] <= time.monotonic()
 
+    # ------------------------------------------------ overlays
+
+    def test_an_overlay_adds_replaces_and_removes_and_nobody_else_sees_it(self, run: Runner, tmp_path: Path) -> None:
+        changes = overlay(
+            tmp_path / "changes.tar",
+            [
+                member(f"{HERE}/README.md", "mine"),
+                member(f"{HERE}/tool", "#!/bin/sh\necho tool", mode=0o755),
+                folder(f"{HERE}/new"),
+                folder(f"{HERE}/new/deeper", mode=0o700),
+                member(f"{HERE}/new/deeper/f", "deep"),
+                link(f"{HERE}/shortcut", "new/deeper"),
+            ],
+            [f"{FOLDER}/train.py", f"{FOLDER}/gan", f"{FOLDER}/never-was"],
+        )
+        program = (
+            "cat README.md new/deeper/f shortcut/f; ./tool; [ ! -e train.py ] && [ ! -e gan ] && "
+            "stat -c %a new/deeper tool && echo more >> README.md && touch shortcut/g new/h && ls new/deeper"
+        )
+        execution = run.changed(program, changes)
+        assert (execution.status, execution.stderr.head) == (0, "")
+        assert execution.stdout.head == "minedeepdeeptool\n700\n755\nf\ng\n"
+        assert run("[ -e train.py ] && [ -d gan ] && [ ! -e tool ]").status == 0
+
+    def test_what_is_removed_is_gone_before_the_rest_comes(self, run: Runner, tmp_path: Path) -> None:
+        changes = overlay(
+            tmp_path / "changes.tar",
+            [
+                folder(f"{HERE}/gan"),
+                member(f"{HERE}/gan/only.py", "x"),
+                member(f"{HERE}/implementations", "a file now"),
+                folder(f"{HERE}/README.md"),
+                member(f"{HERE}/README.md/a folder now", "y"),
+            ],
+            [f"{FOLDER}/gan", f"{FOLDER}/implementations", f"{FOLDER}/README.md"],
+        )
+        execution = run.changed("ls gan; cat implementations; ls README.md", changes)
+        assert execution.stdout.head == "only.py\na file nowa folder now\n", execution.stderr.head
+
+    def test_kinds_change_without_a_word_too(self, run: Runner, tmp_path: Path) -> None:
+        members = [
+            member(f"{HERE}/gan", "file"),
+            folder(f"{HERE}/train.py"),
+            link(f"{HERE}/README.md", "/nowhere"),
+        ]
+        execution = run.changed(
+            "cat gan; ls -d train.py/; readlink README.md", overlay(tmp_path / "changes.tar", members)
+        )
+        assert execution.stdout.head == "filetrain.py/\n/nowhere\n", execution.stderr.head
+
+    def test_a_module_that_an_overlay_replaces_is_the_one_that_is_imported(self, run: Runner, tmp_path: Path) -> None:
+        changes = overlay(tmp_path / "changes.tar", [member(f"{HERE}/gan/training.py", "print('replaced')")])
+        assert run.changed("python -c 'import gan.training'", changes).stdout.head == "replaced\n"
+
+    def test_nothing_has_another_users_rights(self, run: Runner, tmp_path: Path) -> None:
+        changes = overlay(
+            tmp_path / "changes.tar", [member(f"{HERE}/tool", "x", mode=0o6755), folder(f"{HERE}/f", mode=0o3000)]
+        )
+        execution = run.changed("stat -c '%a %u' tool f; id -u", changes)
+        tool, made, user = execution.stdout.head.splitlines()
+        assert [tool, made] == [f"755 {user}", f"700 {user}"]
+
+    @pytest.mark.parametrize(
+        "members",
+        [
+            [link(f"{HERE}/out", "/etc"), member(f"{HERE}/out/f", "x")],
+            [link(f"{HERE}/out", ".."), folder(f"{HERE}/out/f")],
+            [member(f"{HERE}/a/f", "x"), link(f"{HERE}/a", "/etc")],
+            [member(f"{HERE}/a", "x"), member(f"{HERE}/a/f", "x")],
+            [member(f"{HERE}/a", "x"), member(f"{HERE}/./a", "y")],
+            [member(f"/{HERE}/a", "x")],
+            [member(f"{HERE}/../../etc/a", "x")],
+            [member("..", "x")],
+            [link(f"{HERE}/fifo", "", tarfile.FIFOTYPE)],
+            [link(f"{HERE}/disk", "", tarfile.BLKTYPE)],
+            [link(f"{HERE}/null", "", tarfile.CHRTYPE)],
+            [member(f"{HERE}/a", "x"), link(f"{HERE}/b", f"{HERE}/a", tarfile.LNKTYPE)],
+        ],
+    )
+    def test_an_overlay_that_leads_elsewhere_is_refused(
+        self, run: Runner, tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]
+    ) -> None:
+        with pytest.raises(SandboxError, match="the overlay is refused"):
+            run.changed("true", overlay(tmp_path / "changes.tar", members))
+
+    @pytest.mark.parametrize("path", ["/", "relative", f"{FOLDER}/../x", f"{FOLDER}//x", f"{FOLDER}/a\0b"])
+    def test_what_is_removed_is_named_plainly_or_refused(self, run: Runner, tmp_path: Path, path: str) -> None:
+        with pytest.raises(SandboxError, match="no plain absolute path"):
+            run.changed("true", overlay(tmp_path / "changes.tar", deleted=[path]))
+
+    def test_links_of_an_overlay_stay_links_and_what_is_removed_is_the_link(self, run: Runner, tmp_path: Path) -> None:
+        members = [link(f"{HERE}/password", "/etc/passwd"), link(f"{HERE}/above", "../..")]
+        execution = run.changed("readlink password above", overlay(tmp_path / "changes.tar", members))
+        assert execution.stdout.head == "/etc/passwd\n../..\n"
+
+    def test_a_damaged_archive_is_the_environments_fault(self, run: Runner, tmp_path: Path) -> None:
+        whole = overlay(tmp_path / "changes.tar", [member(f"{HERE}/a", "x" * 5000)])
+        data = whole.archive.read_bytes()
+        for cut in (b"", b"no archive at all" * 100, data[:2000]):
+            whole.archive.write_bytes(cut)
+            with pytest.raises(SandboxError, match="archive"):
+                run.changed("true", whole)
+        whole.archive.unlink()
+        with pytest.raises(SandboxError, match="archive"):
+            run.changed("true", whole)
+
+    def test_ten_thousand_files_with_names_of_all_kinds_come_and_go(self, run: Runner, tmp_path: Path) -> None:
+        odd = [
+            "a b",
+            "-rf",
+            "$(id)",
+            "new\nline",
+            "'\"",
+            "\u00e9\U0001f40d",
+            b"\xff".decode("utf-8", "surrogateescape"),
+        ]
+        long = "/".join(["d" * 100] * 3)
+        members = [folder(f"{HERE}/many")]
+        members += [member(f"{HERE}/many/{number}", str(number)) for number in range(10_000)]
+        members += [member(f"{HERE}/many/{name}", "odd") for name in odd]
+        members += [folder(f"{HERE}/{long[:end]}") for end in (100, 201, 302)] + [member(f"{HERE}/{long}/f", "far")]
+        changes = overlay(
+            tmp_path / "changes.tar",
+            members,
+            [f"{FOLDER}/{name}" for name in odd] + [f"{FOLDER}/{number}" for number in range(10_000)],
+        )
+        execution = run.changed(f"ls -1b many | wc -l; cat many/9999 {long}/f", changes)
+        assert execution.stdout.head == f"{10_000 + len(odd)}\n9999far", execution.stderr.head
+
+    def test_an_overlay_is_no_part_of_what_the_candidate_writes(self, run: Runner, tmp_path: Path) -> None:
+        changes = overlay(tmp_path / "changes.tar", [member(f"{HERE}/big", b"x" * 60 * MIB)])
+        write = "head -c {} /dev/urandom > mine; sleep 3"
+        assert run.changed(write.format(20_000_000), changes, disk_bytes=64 * MIB).outcome == "exited"
+        program = "for i in 1 2 3 4 5; do head -c 20000000 /dev/urandom > part$i; done; sleep 5"
+        assert run.changed(program, changes, disk_bytes=64 * MIB).outcome == "disk_full"
+
+    def test_a_script_is_run_in_its_folder_under_its_own_name(self, run: Runner, tmp_path: Path) -> None:
+        program = "echo $0; tail -n 1 run.sh; echo; pwd | xargs basename # its last line"
+        job = replace(run.job(program), form="run.sh")
+        said = run.sandbox.prepare(job).run().stdout.head.splitlines()
+        assert said == ["run.sh", program, "tiny-gan"]
+
+    @pytest.mark.parametrize(
+        "members",
+        [
+            [link(f"{HERE}/run.sh", "/etc/passwd")],
+            [folder(f"{HERE}/run.sh"), member(f"{HERE}/run.sh/f", "x")],
+            [member(f"{HERE}/run.sh", "echo of the overlay", mode=0o000)],
+        ],
+    )
+    def test_whatever_an_overlay_has_in_its_place_the_script_is_what_runs(
+        self, run: Runner, tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]
+    ) -> None:
+        execution = run.changed("echo mine", overlay(tmp_path / "changes.tar", members))
+        assert execution.stdout.head == "mine\n", execution.stderr.head
+
+    def test_the_commands_of_a_script_are_seen_and_none_of_the_sandboxs_own(self, run: Runner) -> None:
+        program = "bash -c 'sleep 0.6; true' lr=0.001 'a b' & python -c 'import time; time.sleep(0.6)' --n 5; wait"
+        execution = run.sandbox.prepare(replace(run.job(program, seconds=17), form="run.sh")).run()
+        assert execution.status == 0, execution.stderr.head
+        assert "bash -c 'sleep 0.6; true' lr=0.001 'a b'" in execution.commands
+        assert any(line.endswith("-c 'import time; time.sleep(0.6)' --n 5") for line in execution.commands)
+        # Numbers of the sandbox's own, such as those of its time limit and of the program's length, would be arguments.
+        words = {word for line in execution.commands for word in line.split()}
+        assert not words & {"--signal=KILL", "17", "17.0", "22.000", str(len(program))}
+        assert run("sleep 0.3").commands == ()
+
     def test_overhead_stays_small(self, run: Runner) -> None:
         began = time.monotonic()
         execution = run("true")
@@ -303,6 +478,29 @@ class ContainerContract(SandboxContract):
         prepared = run.sandbox.prepare(run.job("sleep 60", seconds=30))
         run.sandbox.client.api.remove_container(prepared._container, force=True)
         assert prepared.run().outcome == "environment_error"
+
+    def test_an_overlays_programs_are_the_candidates_and_never_the_sandboxs(
+        self, run: DockerRunner, tmp_path: Path
+    ) -> None:
+        forged = [member(f"{HERE}/{name}", "#!/bin/sh\necho forged $0; exit 0", 0o755) for name in ("bash", "timeout")]
+        forged += [member(f"{HERE}/{name}", "#!/bin/sh\nexit 1", 0o755) for name in ("head", "rm", "chmod", "cp")]
+        changes = overlay(tmp_path / "changes.tar", forged, [f"{FOLDER}/train.py"])
+        variables = {"PATH": f"{FOLDER}:/usr/bin:/bin"}
+        execution = run.changed("head; echo $?; [ -e train.py ] || exit 3", changes, variables=variables)
+        assert (execution.outcome, execution.status, execution.stdout.head) == ("exited", 3, "1\n")
+
+    def test_what_the_candidates_user_cannot_remove_is_told(self, run: DockerRunner, tmp_path: Path) -> None:
+        with pytest.raises(SandboxError, match="user 1000 cannot remove /etc/passwd"):
+            run.changed("true", overlay(tmp_path / "changes.tar", deleted=["/etc/passwd"]))
+
+    @pytest.mark.parametrize("target", ["/nowhere", "/etc"])
+    def test_an_overlay_that_makes_the_folder_useless_fails_its_candidate(
+        self, run: DockerRunner, tmp_path: Path, target: str
+    ) -> None:
+        changes = overlay(tmp_path / "changes.tar", [link(HERE, target)], [FOLDER])
+        execution = run.changed("true", changes)
+        assert (execution.outcome, execution.status) == ("exited", 1)
+        assert "cannot" in execution.stderr.head
 
     def test_nothing_is_left_behind(self, run: DockerRunner) -> None:
         with DockerSandbox(run.sandbox.client) as sandbox:

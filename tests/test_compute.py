@@ -128,6 +128,41 @@ def test_the_evaluate_module_hands_the_choice_on(fake: FakeSandbox) -> None:
     assert fake.trials == []
 
 
+def test_of_split_a_candidates_are_scripts_or_folders(fake: FakeSandbox, tmp_path: Path) -> None:
+    import evaluate
+
+    (tmp_path / "run.sh").write_text("python mine.py")
+    (tmp_path / "mine.py").write_text("print(1)")
+    rows = [[tmp_path, {"folder": str(tmp_path)}, {"folder": tmp_path}, "exit 0", f"\0folder:{tmp_path}"]]
+    metric = evaluate.load(ml_bench_metric.path())
+    found = metric.compute(predictions=rows, references=[ROW], split="A", k=1, skip_checks=True, num_workers=1)
+    jobs = sorted(fake.run, key=lambda job: job.program)
+    assert [(job.program, job.overlay is not None) for job in jobs] == [
+        (f"\0folder:{tmp_path}", False),
+        ("exit 0", False),
+        *[("python mine.py", True)] * 3,
+    ]
+    assert {(job.form, job.limits.seconds) for job in jobs} == {("run.sh", 120.0)}
+    assert found["passed"] == 5 and found["ceiling"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("candidate", "split", "message"),
+    [
+        (Path("/nonexistent/x"), "A", r"predictions\[0\]\[1\]: /nonexistent/x is no folder"),
+        ({"folder": "/nonexistent/x"}, "L", r"predictions\[0\]\[1\] is a folder; .*split='A'"),
+        ({"folder": 3}, "A", r"predictions\[0\]\[1\] is \{'folder': 3\}"),
+        ({"folder": "x", "more": 1}, "A", r"predictions\[0\]\[1\]"),
+        ({"folder": "\ud800"}, "A", r"predictions\[0\]\[1\] .*no UTF-8"),
+    ],
+)
+def test_a_folder_that_is_no_candidate_is_named(fake: FakeSandbox, candidate: object, split: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        texts, reference = checked_row(["true", candidate], "tiny-gan/1", 0)
+        compute([texts], [reference], tasks="sample", split=split)
+    assert fake.run == []
+
+
 @pytest.mark.docker
 def test_numbers_are_plain_and_denominators_honest(sample_image: str) -> None:
     row = load_tasks("sample", "L").by_id["tiny-gan/4"].model_dump()

@@ -190,3 +190,27 @@ def test_digests_take_names_that_are_not_unicode_and_tell_parts_apart() -> None:
     assert content_digest("a\udcff") != content_digest("a")
     assert content_digest("a", "b") != content_digest("ab") != content_digest("a", ["b"])
     assert content_digest({"a": 1, "b": 2}) == content_digest({"b": 2, "a": 1})
+
+
+# ---------------------------------------------------------------- bare ones
+
+
+def test_a_bare_image_serves_who_asks_for_one_and_no_candidate() -> None:
+    bare = environment_record("r", "b", kind="bare", checkout="bare", created=9, latest=True, gpu="required")
+    full = environment_record("r", "a", created=1, latest=True)
+    assert serving(bare, full) == ["a"]
+    assert serving(bare) == []
+    engine: Any = FakeEngine(bare, full)
+    (found,) = serving_images(list_images(engine), "r", "r/1", bare=True, assets="real", device="gpu")
+    assert found.bare and found.checkout and found.name == f"ml-bench/r:bare-{'b' * 12}"
+
+
+def test_a_version_that_knows_nothing_of_bare_images_takes_none_for_candidates() -> None:
+    # Earlier versions take images whose label says `yes` and no others.
+    record = environment_record("r", "b", kind="bare", checkout="bare")
+    assert record["Labels"][images.CHECKOUT] not in ("yes", "no")
+
+
+def test_the_tag_of_a_bare_image_says_that_alone() -> None:
+    assert image_kind("none", "gpu", bare=True) == "bare"
+    assert image_kind("stand_in", "cpu", "linux/arm64", bare=True) == "arm64-bare"

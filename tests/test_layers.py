@@ -298,3 +298,24 @@ def test_a_long_lock_is_handed_over_in_parts_that_linux_takes(recipe_folder: Rec
     assert max(len(part) for part in given.values()) < 131_000
     assert "".join(given.values()) == layer.requirements("cpu")
     assert [name for name in given if f'"${name}"' not in script] == []
+
+
+def test_a_bare_image_is_one_layer_on_its_base_that_packages_do_not_change(recipe_folder: RecipeFolder) -> None:
+    three = Three(recipe_folder)
+    bare = three.names(packages=(), bare=True)
+    assert len(bare) == 1 and bare[0].startswith("ml-bench/r:bare-")
+    three.files["high"] = lock("timm==0.6.14")
+    three.recipe["imports"] = ["numpy", "timm"]
+    assert three.names(packages=(), bare=True) == bare
+    recipe_folder.repository("one", "print(2)\n")
+    assert three.names(packages=(), bare=True) != bare
+
+
+def test_the_plan_of_a_bare_image_has_neither_packages_nor_assets(recipe_folder: RecipeFolder) -> None:
+    three = Three(recipe_folder)
+    three.names()
+    recipe = recipe_folder.recipe("r", None, **three.recipe)
+    plan = module.plan_image(
+        recipe, repositories=None, assets="auto", device="gpu", platform="", checkout=True, bare=True
+    )
+    assert (plan.packages, plan.assets, plan.device, plan.kind_of_assets) == ((), None, "cpu", "not_needed")

@@ -152,6 +152,8 @@ def test_the_executed_ceiling_stands_beside_the_score_or_is_said_to_be_unknown()
     assert "Executed ceiling: not known for these images and limits; `ml-bench validate` finds it out" in printed(
         summary, 120
     )
+    agents = printed(summary.model_copy(update={"split": "A"}), 200)
+    assert "Executed ceiling: not known; `ml-bench evaluate --references --split A` executes them" in agents
     of_rules = {
         "original": ExecutedCeiling(passed=3, flaky=1, tasks=5, not_validated=1, share=0.6),
         "strict": ExecutedCeiling(passed=2, flaky=0, tasks=5, not_validated=1, share=0.4),

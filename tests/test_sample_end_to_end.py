@@ -67,6 +67,28 @@ def _expected(extract: str) -> dict[tuple[str, int], dict[str, object]]:
     return expected
 
 
+def test_every_script_of_split_a_gets_its_verdict_under_both_rules(
+    docker_sandbox: DockerSandbox, sample_image: str
+) -> None:
+    tasks = load_tasks("sample", "A")
+    predictions = read_predictions(ml_bench_sample.scripts(), tasks)
+    assert predictions.problems == []
+    judgement = Judgement(predictions, tasks, Settings(seconds=5, limits=LIMITS))
+    _judge(judgement, docker_sandbox)
+    found = {
+        (result.task_id, result.candidate): {
+            "outcome": result.execution.outcome if result.execution else None,
+            **{str(rule): verdict(result, rule).passed for rule in RULES},
+        }
+        for result in judgement.results()
+    }
+    lines = (ml_bench_sample.path() / "expected_a.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert found == {
+        (row["task_id"], row["candidate"]): {name: row[name] for name in ("outcome", *RULES)} for row in rows
+    }
+
+
 def test_every_reference_passes_under_both_rules(docker_sandbox: DockerSandbox, sample_image: str) -> None:
     for split in ("L", "A"):
         tasks = load_tasks("sample", split)

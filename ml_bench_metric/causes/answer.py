@@ -54,6 +54,9 @@ def fault(result: Result) -> Finding | None:
     text, language = result.program.text, _language(result)
     if not text.strip():
         return Finding.of("refusal_or_empty", "the answer is empty", "E5")
+    if result.form == "run.sh":
+        # Bash by its name, whatever the task's type. What is wrong with it, its execution says.
+        return None
     own = extract(text, language, "auto")
     if own.program is not None and _NOT_VALID not in own.source:
         return None

@@ -46,8 +46,9 @@ def prompt(result: Result, rule: Rule) -> str:
     program = result.program.text[:_PROGRAM_CHARACTERS] if result.program else f"(none: {result.extraction})"
     execution = result.execution
     output = "\n".join((*lines(execution.stdout), *lines(execution.stderr))) if execution else ""
+    wanted = result.type if result.form == "answer" else result.form
     return (
-        f"A {result.type} was to be written for a machine-learning repository. It failed: "
+        f"A {wanted} was to be written for a machine-learning repository. It failed: "
         f"{verdict(result, rule).reason}.\n"
         "Why did it fail? Begin your reply with one of these names, then a colon and one line of reason:\n"
         f"{', '.join(CAUSES)}.\n"

@@ -34,7 +34,9 @@ def fault(result: Result) -> Finding | None:
         return Finding.of(_OF_OUTCOMES[execution.outcome], f"the execution's outcome: {execution.outcome}")
     if execution.outcome not in ("exited", "killed") or execution.status == 0:
         return None
-    if fence := answer.markdown(program.text):
+    # A script may write Markdown; an answer that has some was not taken out of its fences.
+    fence = answer.markdown(program.text)
+    if fence and (result.form == "answer" or program.text.lstrip().startswith(fence.strip())):
         return Finding.of("syntax_error", fence, "E4")
     found = _of_output(execution, program.text)
     left = answer.placeholder(program.text, found.evidence if found else "")

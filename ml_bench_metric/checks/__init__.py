@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from ml_bench_metric.checks import original, strict
 from ml_bench_metric.sandbox.execution import Record
-from ml_bench_metric.tasks import Task
+from ml_bench_metric.tasks import Language, Task
 
 Rule = Literal["original", "strict"]
 
@@ -52,3 +53,24 @@ def check(program: str | None, task: Task, rule: Rule) -> Checks:
         type=of_type,
         missing=tuple(f"{name}={arguments[name]}" for name in missing),
     )
+
+
+def check_script(program: str | None, task: Task, rule: Rule, others: Iterable[tuple[str, Language]] = ()) -> Checks:
+    """Return what the static checks of a rule say about a `run.sh`, which is bash whatever the task's type.
+
+    Under `original` any will do, as in the published runs of agents. Under `strict` every argument must be used: by the
+    script itself, or by what else is known of it.
+
+    Args:
+        program: the script's text; None, where there is none, fails everything.
+        task: the task that it answers.
+        rule: `original` or `strict`.
+        others: commands that it has started, as bash words, and scripts that it names; each with its language.
+    """
+    if program is None:
+        return check(None, task, rule)
+    if rule == "original":
+        return Checks(arguments=True, type=True)
+    arguments = task.argument_values
+    missing = strict.missing_everywhere([(program, "bash"), *others], task)
+    return Checks(arguments=not missing, type=True, missing=tuple(f"{name}={arguments[name]}" for name in missing))

@@ -9,9 +9,11 @@ What a static check cannot see passes: a value in an `echo`, in a branch that ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ml_bench_metric import prose, shell, syntax
 from ml_bench_metric.checks import matching, tokens
-from ml_bench_metric.tasks import Task
+from ml_bench_metric.tasks import Language, Task
 
 
 def missing_arguments(program: str, task: Task) -> tuple[str, ...]:
@@ -20,14 +22,27 @@ def missing_arguments(program: str, task: Task) -> tuple[str, ...]:
     An argument without a value (the empty text, in the public data the flags of a script) asks for its name.
     All are missing from a program of more than `syntax.MAX_CHARACTERS` characters.
     """
-    if len(program) > syntax.MAX_CHARACTERS:
-        return tuple(task.argument_values)
-    found = matching.Haystack(tokens.of_program(program, task.language, task.variables))
-    return tuple(
-        name
-        for name, value in task.argument_values.items()
-        if not (found.has_value(text) if (text := str(value).strip()) else found.has_name(name))
-    )
+    return missing_everywhere([(program, task.language)], task)
+
+
+def missing_everywhere(texts: Iterable[tuple[str, Language]], task: Task) -> tuple[str, ...]:
+    """Return the names of the arguments that none of some texts uses, each of a language.
+
+    What is true of one of them counts: a value of several items must be in one text. Nothing is found in a text of more
+    than `syntax.MAX_CHARACTERS` characters.
+    """
+    missing = dict(task.argument_values)
+    for text, language in texts:
+        if not missing:
+            break
+        if len(text) > syntax.MAX_CHARACTERS:
+            continue
+        found = matching.Haystack(tokens.of_program(text, language, task.variables))
+        for name, value in list(missing.items()):
+            wanted = str(value).strip()
+            if found.has_value(wanted) if wanted else found.has_name(name):
+                del missing[name]
+    return tuple(missing)
 
 
 def is_of_type(program: str, task: Task) -> bool:

@@ -71,6 +71,8 @@ class Options:
     """Such as `linux/arm64`; empty for the engine's own."""
     checkout: bool = True
     """Whether the repositories' files are in the image; without them only what comes from packages can run."""
+    bare: bool = False
+    """Whether the image is to have nothing but its base and the repositories' files, for agents that set it up."""
 
 
 def build(
@@ -165,6 +167,7 @@ class _Session:
             device=options.device,
             platform=options.platform,
             checkout=options.checkout,
+            bare=options.bare,
         )
 
     def name(self, plan: Plan) -> str | None:

@@ -115,7 +115,8 @@ def _present_name(client: DockerClient, image: StoredImage, recipe: Recipe, mirr
         assets=wanted,
         device=cast(Device, labels[DEVICE]),
         platform=labels[PLATFORM],
-        checkout=labels[CHECKOUT] == "yes",
+        checkout=labels[CHECKOUT] != "no",
+        bare=labels[CHECKOUT] == "bare",
     )
     way = labels[ORIGIN].partition(" ")[0]
     base = find_base(client, plan.python, way if way in ("pull", "bootstrap") else "auto", plan.platform)
@@ -125,7 +126,9 @@ def _present_name(client: DockerClient, image: StoredImage, recipe: Recipe, mirr
 def _inside(client: DockerClient, image: StoredImage, recipe: Recipe) -> Iterator[Finding]:
     name, labels = str(image.name), image.labels
     layers = registry.layers(recipe)
-    modules = list(dict.fromkeys(module for layer in layers for module in layer.imports))
+    # What it is to be without is what agents install.
+    bare = labels[CHECKOUT] == "bare"
+    modules = [] if bare else list(dict.fromkeys(module for layer in layers for module in layer.imports))
     directories = [recipe.directories.get(item, item) for item in labels[REPOSITORIES].split(",")]
     wanted = {
         "folders": [f"{WORKSPACE}/{directory}" for directory in directories],

@@ -34,7 +34,9 @@ LACKING = "ml-bench.lacking-tasks"
 PLATFORM = "ml-bench.platform"
 """What it was built for, such as `linux/arm64`; empty for the engine's own."""
 CHECKOUT = "ml-bench.checkout"
-"""Whether the repositories' files are in it: `yes`, or `no` for their packages alone."""
+"""Whether the repositories' files are in it: `yes`, or `no` for their packages alone; `bare` for them alone, without
+packages, which agents set up by themselves. Versions that know nothing of bare images take `yes` alone for
+candidates."""
 PARENT = "ml-bench.parent"
 """Name of the image that it was made from."""
 MISSING = "ml-bench.missing-files"
@@ -102,6 +104,8 @@ class EnvironmentImage:
     """Seconds since 1970."""
     current: bool
     """Whether it is the one that was built last of its recipe."""
+    bare: bool = False
+    """Whether it has nothing but a base and the repositories' files; it is for agents that set everything up."""
 
 
 def content_digest(*parts: object) -> str:
@@ -115,13 +119,16 @@ def image_name(repository: str, digest: str, kind: str = "") -> str:
     return f"{repository}:{kind}{'-' if kind else ''}{digest[:12]}"
 
 
-def image_kind(assets: Assets, device: Device, platform: str = "", *, checkout: bool = True) -> str:
-    """Return what an image's tag says besides its digest: `gpu`, the platform's architecture, which assets it has."""
+def image_kind(assets: Assets, device: Device, platform: str = "", *, checkout: bool = True, bare: bool = False) -> str:
+    """Return what an image's tag says besides its digest: `gpu`, the platform's architecture, which assets it has.
+
+    Of a bare one it says that alone: assets are part of what an agent sets up.
+    """
     of_assets = {"stand_in": "stand-in", "none": "no-assets", "real": "real"}.get(assets, "")
     parts = (
-        "gpu" if device == "gpu" else "",
+        "gpu" if device == "gpu" and not bare else "",
         platform.partition("/")[2].replace("/", "-"),
-        of_assets if checkout else "packages-only",
+        "bare" if bare else of_assets if checkout else "packages-only",
     )
     return "-".join(filter(None, parts))
 
@@ -148,6 +155,7 @@ def serving_images(
     *,
     assets: AssetsWanted = "auto",
     device: Device = "cpu",
+    bare: bool = False,
 ) -> list[EnvironmentImage]:
     """Return those of some images that serve a task, the one to take first.
 
@@ -158,16 +166,18 @@ def serving_images(
         assets: which the image is to have; an image whose tasks need none always will do. `auto`: real ones go before
             stand-ins, these before none.
         device: what it is made for; an image whose references use no CUDA always will do.
+        bare: whether it is to be a bare one, for which neither assets nor device matter; no other call finds these.
     """
     of_repository = [
         image
         for image in images
         if repository in image.repositories
-        and (image.device == device or image.uses_gpu == "none")
+        and image.bare == bare
+        and (bare or image.device == device or image.uses_gpu == "none")
         and image.checkout
         and not image.platform
         and task_id not in image.lacking_tasks
-        and (assets == "auto" or image.assets in (assets, "not_needed"))
+        and (bare or assets == "auto" or image.assets in (assets, "not_needed"))
     ]
     named = [image for image in of_repository if task_id in image.tasks]
     return sorted(
@@ -201,11 +211,12 @@ def _environment_images(client: DockerClient) -> Iterator[EnvironmentImage]:
             uses_gpu=labels[GPU],
             lacking_tasks=_listed(labels[LACKING]),
             platform=labels[PLATFORM],
-            checkout=labels[CHECKOUT] == "yes",
+            checkout=labels[CHECKOUT] != "no",
             missing_files=int(labels[MISSING]),
             size=image["Size"],
             created=image["Created"],
             current=f"{name[: -len(labels[RECIPE][:12])]}{LATEST}" in names,
+            bare=labels[CHECKOUT] == "bare",
         )
 
 

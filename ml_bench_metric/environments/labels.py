@@ -48,7 +48,7 @@ def _contradictions(image: StoredImage) -> Iterator[str]:
         ASSETS: get_args(Assets),
         DEVICE: get_args(Device),
         GPU: ("none", "optional", "required"),
-        CHECKOUT: ("yes", "no"),
+        CHECKOUT: ("yes", "no", "bare"),
     }
     for name, values in allowed.items():
         if labels[name] not in values:
@@ -61,7 +61,8 @@ def _contradictions(image: StoredImage) -> Iterator[str]:
         cast(Assets, labels[ASSETS]),
         cast(Device, labels[DEVICE]),
         labels[PLATFORM],
-        checkout=labels[CHECKOUT] == "yes",
+        checkout=labels[CHECKOUT] != "no",
+        bare=labels[CHECKOUT] == "bare",
     )
     name = image_name(f"ml-bench/{labels[RECIPE_NAME].lower()}", labels[RECIPE], kind)
     if image.name != name:

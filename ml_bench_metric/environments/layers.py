@@ -12,7 +12,7 @@ from ml_bench_metric.environments import registry
 from ml_bench_metric.environments.asset_layer import AssetLayer, plan_assets
 from ml_bench_metric.environments.base import Base
 from ml_bench_metric.environments.build_log import BuildLog
-from ml_bench_metric.environments.builder import Builder, StepFailed
+from ml_bench_metric.environments.builder import VARIABLES, Builder, StepFailed
 from ml_bench_metric.environments.checkout import Source, checked_out, find_source
 from ml_bench_metric.environments.files import OWNER, fingerprint, packed
 from ml_bench_metric.environments.host_settings import NO_SETTINGS, HostSettings
@@ -50,6 +50,14 @@ SCRIPT_SECONDS = 600
 IMPORT_SECONDS = 300
 
 PACKAGES = "ml-bench/packages"
+
+VENV = "/opt/env"
+"""The Python environment of a bare image, which is its user's own and first on the path: with no rights but its own an
+agent could install nothing otherwise, and what it has installed must be found where it is judged."""
+_VENV = f"""
+mkdir -p {VENV} && chown {OWNER}:{OWNER} {VENV}
+setpriv --reuid={OWNER} --regid={OWNER} --clear-groups env HOME=/home/candidate python -m venv {VENV}
+"""
 _PART_BYTES = 100_000
 """How much of a file one environment variable hands over; Linux takes 131,071 bytes."""
 
@@ -81,6 +89,7 @@ class Plan:
     device: Device
     platform: str
     checkout: bool
+    bare: bool = False
 
     @property
     def python(self) -> str:
@@ -108,6 +117,7 @@ def plan_image(
     device: Device,
     platform: str,
     checkout: bool,
+    bare: bool = False,
 ) -> Plan:
     """Return what goes into a recipe's image.
 
@@ -118,6 +128,7 @@ def plan_image(
         device: what packages are made for; those of repositories that use no CUDA are always made for a CPU.
         platform: such as `linux/arm64`; empty for the engine's own.
         checkout: whether the repositories' files, and with them assets, are to be in it.
+        bare: whether these files are to be all that is on the base: no packages, no assets, no variables.
 
     Raises:
         RecipeError: the recipe, or what it extends, is faulty.
@@ -125,12 +136,13 @@ def plan_image(
     """
     return Plan(
         recipe=recipe,
-        packages=tuple(layer for layer in registry.layers(recipe) if layer.has_packages),
+        packages=tuple(layer for layer in registry.layers(recipe) if layer.has_packages and not bare),
         sources=tuple(find_source(item, repositories) for item in recipe.checkouts if checkout),
-        assets=plan_assets(recipe, assets) if checkout else None,
-        device=device if recipe.gpu != "none" else "cpu",
+        assets=plan_assets(recipe, assets) if checkout and not bare else None,
+        device=device if recipe.gpu != "none" and not bare else "cpu",
         platform=platform,
         checkout=checkout,
+        bare=bare,
     )
 
 
@@ -162,7 +174,7 @@ def stack(client: DockerClient, plan: Plan, base: Base, settings: HostSettings =
     for layer in plan.packages:
         found.append(maker.packages(layer, digest))
         digest = found[-1].digest
-    found.append(maker.repositories(digest))
+    found.append(maker.bare(digest) if plan.bare else maker.repositories(digest))
     if plan.assets is not None:
         found.append(maker.assets(plan.assets, found[-1].digest))
     return found
@@ -219,6 +231,28 @@ class _Maker:
 
         return ImageLayer(name, digest, make)
 
+    def bare(self, below: str) -> ImageLayer:
+        """Return the layer of an image in which an agent sets up everything."""
+        plan, recipe = self._plan, self._plan.recipe
+        variables = {
+            "PATH": f"{VENV}/bin:{VARIABLES['PATH']}",
+            "VIRTUAL_ENV": VENV,
+            # What pip would keep in the home folder is changes that agents leave, and of no use to anybody.
+            "PIP_NO_CACHE_DIR": "1",
+        }
+        parts = (recipe.directories, _files_digests(plan), recipe.tasks, _VENV, variables)
+        digest = content_digest("bare environment", below, *parts)
+        assets: Assets = "none" if recipe.needs_assets else "not_needed"
+        name = self._name(digest, assets)
+
+        def make(parent: str, log: BuildLog) -> None:
+            with Builder(self._client, parent, log, NO_SETTINGS, network=False, platform=plan.platform) as builder:
+                self._put_repositories(builder, log)
+                builder.run(f"python -m venv {VENV}", _VENV, seconds=SCRIPT_SECONDS)
+                builder.commit(name, labels=self._labels(digest, parent, assets, ()), variables=variables)
+
+        return ImageLayer(name, digest, make)
+
     def assets(self, layer: AssetLayer, below: str) -> ImageLayer:
         digest = content_digest("assets", below, layer.digest)
         name = self._name(digest, layer.kind)
@@ -239,7 +273,9 @@ class _Maker:
     def _name(self, digest: str, assets: Assets) -> str:
         plan = self._plan
         return image_name(
-            plan.recipe.image, digest, image_kind(assets, plan.device, plan.platform, checkout=plan.checkout)
+            plan.recipe.image,
+            digest,
+            image_kind(assets, plan.device, plan.platform, checkout=plan.checkout, bare=plan.bare),
         )
 
     def _labels(self, digest: str, parent: str, assets: Assets, lacking_tasks: Sequence[str]) -> dict[str, str]:
@@ -255,7 +291,7 @@ class _Maker:
             DEVICE: plan.device,
             GPU: recipe.gpu,
             PLATFORM: plan.platform,
-            CHECKOUT: "yes" if plan.checkout else "no",
+            CHECKOUT: "bare" if plan.bare else "yes" if plan.checkout else "no",
             MISSING: str(plan.missing_files),
             PARENT: parent,
             ORIGIN: self._base.origin,

@@ -14,6 +14,7 @@ from ml_bench_metric.report.assets import NOT_COMPARABLE, WORDS
 from ml_bench_metric.report.causes import in_words
 from ml_bench_metric.results import RULES, Result
 from ml_bench_metric.sandbox.execution import Execution, Output
+from ml_bench_metric.tasks import Form
 from ml_bench_metric.verdicts import verdict
 
 _MIB = 1024 * 1024
@@ -28,7 +29,7 @@ def explain(result: Result, console: Console) -> None:
     other than a newline, are shown as escapes, and markup is shown as it is.
     """
     again = f", execution {result.repeat}" if result.repeat else ""
-    title = f"{result.task_id}, candidate {result.candidate}{again} ({result.type})"
+    title = f"{result.task_id}, candidate {result.candidate}{again} ({_kind(result)})"
     console.print(Text(printable(title), style="bold"), soft_wrap=True)
     for rule in RULES:
         found = verdict(result, rule)
@@ -41,7 +42,11 @@ def explain(result: Result, console: Console) -> None:
         _print_block(f"program, {program.bytes:,} bytes", program.text, console)
         if program.truncated:
             console.print(Text("  … the rest is in the predictions"))
+    for path, script in result.scripts.items():
+        _print_block(f"{path}, {script.bytes:,} bytes", script.text, console)
     if result.execution is not None:
+        if result.execution.commands:
+            _print_block("commands that were seen", "\n".join(result.execution.commands), console)
         _print_output("stdout", result.execution.stdout, console)
         _print_output("stderr", result.execution.stderr, console)
 
@@ -64,12 +69,18 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         yield "execution", "known from an identical candidate, and not made again"
     if result.execution is not None:
         for rule in RULES:
-            yield "checks", f"{rule}: {_checks(result.checks[rule])}"
+            yield "checks", f"{rule}: {_checks(result.checks[rule], result.form)}"
         yield from _execution_facts(result.execution, result.limit_seconds)
 
 
-def _checks(checks: Checks) -> str:
+def _kind(result: Result) -> str:
+    return result.type if result.form == "answer" else f"{result.form} for a task of type {result.type}"
+
+
+def _checks(checks: Checks, form: Form) -> str:
     arguments = "ok" if checks.arguments else "missing " + (", ".join(checks.missing) or "(not named)")
+    if form == "run.sh":
+        return f"arguments {arguments}"
     return f"type {'ok' if checks.type else 'wrong'}, arguments {arguments}"
 
 

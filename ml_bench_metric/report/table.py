@@ -17,6 +17,7 @@ from ml_bench_metric.report import causes
 from ml_bench_metric.report.assets import NOT_COMPARABLE
 from ml_bench_metric.results import RULES
 from ml_bench_metric.summary import Group, PassAtK, Summary
+from ml_bench_metric.tasks import form_of
 
 _SHOWN_TASKS = 5
 """How many task ids a line names; `summary.json` has them all."""
@@ -180,6 +181,8 @@ def _lines(summary: Summary) -> Iterator[str]:
 
 
 def _executed_ceiling_line(summary: Summary) -> str:
+    if summary.executed_ceiling is None and form_of(summary.split) == "run.sh":
+        return f"Executed ceiling: not known; `ml-bench evaluate --references --split {summary.split}` executes them"
     if summary.executed_ceiling is None:
         return "Executed ceiling: not known for these images and limits; `ml-bench validate` finds it out"
     ceiling = summary.executed_ceiling[summary.rule]

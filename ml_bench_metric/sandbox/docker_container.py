@@ -7,10 +7,18 @@ from typing import Any
 
 from ml_bench_metric.sandbox.gpus import device_requests
 from ml_bench_metric.sandbox.limits import Limits
+from ml_bench_metric.sandbox.overlay import Overlay
 from ml_bench_metric.sandbox.protocol import Job, Slot
+from ml_bench_metric.tasks import SCRIPT
 
 READY = b"ready\n"
 """What the prelude says on standard output before it reads the program."""
+
+CLEARED = b"cleared\n"
+"""What it says before that, of a candidate with an overlay, when what the overlay removes is gone."""
+
+APPLIED = b"applied\n"
+"""What it waits for then."""
 
 CONTAINER_LABELS: Mapping[str, str] = {"ml-bench.container": "candidate"}
 
@@ -38,6 +46,65 @@ head -c "$4" > "$3"
 exec timeout --foreground --signal=KILL "$5" "$2" "$3" < /dev/null
 """
 
+# That of a `run.sh`, and of whatever has an overlay. The overlay may have put programs where the image's PATH begins,
+# so what runs here is found elsewhere, and the candidate gets the image's PATH when it starts. It removes what the
+# overlay removes, as the candidate's user, and waits until the engine has unpacked the rest. What fails from then on is
+# the candidate's doing: an agent that makes its folder useless has failed.
+_PRELUDE_OF_SCRIPTS = """
+image_path=$PATH
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+cd -- "$1" || exit 1
+for program in "$2" head timeout; do
+    type -P "$program" > /dev/null || { echo "no $program in the image" >&2; exit 1; }
+done
+program=$(type -P "$2") keeper=$(type -P timeout)
+timeout --foreground --signal=KILL 5 true || { echo "the image's timeout is not that of GNU coreutils" >&2; exit 1; }
+is_there() { [ -e "$1" ] || [ -L "$1" ]; }
+fail() {
+    [ -z "$7" ] || { echo ready; exec 1>&2; }
+    echo "$8"
+    exit 1
+}
+if [ -n "$7" ]; then
+    cd /
+    head -c "$7" > /tmp/ml_bench_removed
+    mapfile -d '' -t removed < /tmp/ml_bench_removed
+    rm -f /tmp/ml_bench_removed
+    for ((at = 0; at < ${#removed[@]}; at += 500)); do
+        rm -rf -- "${removed[@]:at:500}" 2> /dev/null
+    done
+    for path in "${removed[@]}"; do
+        is_there "$path" || continue
+        chmod u+rwx -- "${path%/*}/" 2> /dev/null
+        [ -L "$path" ] || chmod -R u+rwX -- "$path" 2> /dev/null
+        rm -rf -- "$path" 2> /dev/null
+        ! is_there "$path" || { echo "user $(id -u) cannot remove $path" >&2; exit 1; }
+    done
+    unset removed path
+    echo cleared
+    read -r line
+    [ "$line" = applied ] || exit 1
+fi
+cd -- "$1" 2> /dev/null || fail "$@" "the task's folder $1 cannot be entered"
+[ "$3" != run.sh ] || rm -rf -- run.sh
+: 2> /dev/null > "$3" || fail "$@" "user $(id -u) cannot write in $PWD"
+[ -w "${HOME:-/}" ] || export HOME=/tmp
+[ ! -d "$6" ] || cp -R -- "$6/." /tmp/ || { echo "$6 cannot be copied to /tmp" >&2; exit 1; }
+echo ready
+head -c "$4" > "$3"
+PATH=$image_path exec "$keeper" --foreground --signal=KILL "$5" "$program" "$3" < /dev/null
+"""
+
+
+def needs_care(job: Job) -> bool:
+    """Whether a job is a `run.sh`, or has an overlay."""
+    return job.form == "run.sh" or job.overlay is not None
+
+
+def removed_bytes(overlay: Overlay) -> bytes:
+    """Return the paths that an overlay removes, as the prelude reads them."""
+    return b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in overlay.deleted)
+
 
 def program_bytes(job: Job) -> bytes:
     """Return the program as stored in the container: UTF-8; what Unicode cannot encode (lone surrogates) as `?`."""
@@ -49,14 +116,19 @@ def create_options(job: Job) -> dict[str, Any]:
     arguments = [
         job.working_folder,
         job.language,
-        _PROGRAMS[job.language],
+        SCRIPT if job.form == "run.sh" else _PROGRAMS[job.language],
         str(len(program_bytes(job))),
         f"{job.limits.seconds + INSIDE_GRACE_SECONDS:.3f}",
         job.tmp_folder,
     ]
+    entry_point = ["bash", "-c", _PRELUDE, "ml-bench"]
+    if needs_care(job):
+        arguments.append("" if job.overlay is None else str(len(removed_bytes(job.overlay))))
+        # Nothing of a home folder is read, whatever bash takes its input for.
+        entry_point = ["/bin/bash", "--norc", "--noprofile", "-c", _PRELUDE_OF_SCRIPTS, "ml-bench"]
     return {
         # An image's own entry point must not get between us and the candidate.
-        "entrypoint": ["bash", "-c", _PRELUDE, "ml-bench"],
+        "entrypoint": entry_point,
         "command": arguments,
         "user": job.user,
         # Images made for GPUs ask for all of them in this variable, and an engine whose default runtime is NVIDIA's

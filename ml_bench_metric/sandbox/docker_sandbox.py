@@ -12,17 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ml_bench_metric.sandbox import docker_engine
+from ml_bench_metric.sandbox import docker_engine, overlay_archive
 from ml_bench_metric.sandbox.capture import Capture, Demultiplexer
 from ml_bench_metric.sandbox.cgroups import CgroupReader
+from ml_bench_metric.sandbox.command_lines import CommandLines, child_of
 from ml_bench_metric.sandbox.deleted_files import deleted_bytes
 from ml_bench_metric.sandbox.disk_watch import DiskWatch
 from ml_bench_metric.sandbox.docker_container import (
+    APPLIED,
+    CLEARED,
     CONTAINER_LABELS,
     READY,
     create_options,
     host_options,
     program_bytes,
+    removed_bytes,
 )
 from ml_bench_metric.sandbox.docker_network import NoNetwork
 from ml_bench_metric.sandbox.docker_time import engine_seconds
@@ -31,6 +35,7 @@ from ml_bench_metric.sandbox.engine_watch import EngineWatch
 from ml_bench_metric.sandbox.execution import Execution, Outcome, Times
 from ml_bench_metric.sandbox.first_process import FirstProcess
 from ml_bench_metric.sandbox.gpus import engine_gpus, explained
+from ml_bench_metric.sandbox.overlay import Overlay
 from ml_bench_metric.sandbox.protocol import ANY_SLOT, Capacity, Job, SandboxError, Slot, do_nothing
 
 if TYPE_CHECKING:
@@ -127,6 +132,8 @@ class DockerSandbox:
         """See `Sandbox.prepare`. The container runs and waits for its program."""
         began = time.monotonic()
         digest = self.image_digest(job.image)
+        if job.overlay is not None:
+            overlay_archive.check(job.overlay)
         container = ""
         try:
             network, host_network = self._network.options(digest)
@@ -233,17 +240,24 @@ class DockerPrepared:
             self._starting = time.monotonic()
             self._api.start(container)
             self._started = time.monotonic()
-            self._await_ready()
+            if job.overlay is not None:
+                self._apply(job.overlay)
+            self._await(READY)
             self._pid = int(self._api.inspect_container(container)["State"]["Pid"])
         except BaseException:
             self._close()
             raise
         self._usage = CgroupReader(self._pid, container)
         self._first = FirstProcess(self._pid) if self._usage.found else None
+        self._commands: CommandLines | None = None
+        if job.form == "run.sh":
+            self._commands = CommandLines(self._usage.pids, child_of(self._pid, self._usage.pids()), self._pid)
         self._ready_seconds: float | None = None
+        self._brought_bytes = 0
         self._disk = DiskWatch(self._written_bytes, job.limits.disk_bytes)
         # What making the container cost is not the candidate's.
         self._idle = self._usage.read()
+        self._brought_bytes = max(0, self._written_bytes() or 0) if job.overlay is not None else 0
         self._start_seconds = time.monotonic() - began
 
     def discard(self) -> None:
@@ -295,6 +309,7 @@ class DockerPrepared:
             image=self._digest,
             gpus=self._job.limits.gpus,
             reason=reason,
+            commands=self._commands.seen if self._commands is not None else (),
         )
 
     def _close(self) -> None:
@@ -305,11 +320,35 @@ class DockerPrepared:
                 with contextlib.suppress(OSError, ValueError):
                     part.close()
 
-    def _await_ready(self) -> None:
-        """Wait for the prelude's mark. Only our own code has run until then, so what it says can be believed."""
+    def _apply(self, overlay: Overlay) -> None:
+        """Have the prelude remove what an overlay removes, and the engine unpack the rest.
+
+        Not before the container runs: what is removed must be gone when the rest is unpacked.
+
+        Raises:
+            SandboxError: one of them cannot.
+        """
+        self._tell(removed_bytes(overlay))
+        self._await(CLEARED)
+        try:
+            self._api.put_archive(self._container, "/", overlay_archive.stream(overlay, self._job.user))
+        except SandboxError:
+            raise
+        except Exception as error:
+            raise SandboxError(f"the overlay could not be unpacked: {docker_engine.one_line(error)}") from error
+        self._tell(APPLIED)
+
+    def _tell(self, data: bytes) -> None:
+        """Write to the prelude. One that has ended cannot read; what it has said tells why."""
+        self._socket.settimeout(_START_SECONDS)
+        with contextlib.suppress(OSError):
+            self._socket.sendall(data)
+
+    def _await(self, mark: bytes) -> None:
+        """Wait for a mark of the prelude. Only our own code has run until then, so what it says can be believed."""
         self._socket.settimeout(_START_SECONDS)
         try:
-            while self._stdout.bytes < len(READY):
+            while self._stdout.bytes < len(mark):
                 data = self._socket.recv(_READ_BYTES)
                 if not data:
                     said = self._stderr.output().head.strip() or self._stdout.output().head.strip()
@@ -335,6 +374,8 @@ class DockerPrepared:
             pause = min(_SAMPLE_SECONDS, deadline - now, (now - began) / 10)
             data = self._receive(_TURN_SECONDS if unsent else pause)
             self._usage.read()
+            if self._commands is not None and not unsent:
+                self._commands.look()
             self._engine_disk.look()
             if data == b"":
                 return self._at_end(began)
@@ -368,7 +409,7 @@ class DockerPrepared:
             return None
 
     def _written_bytes(self) -> int | None:
-        """Return the size of the writable layer, with deleted files that are still open.
+        """Return the size of the writable layer without the overlay, with deleted files that are still open.
 
         Negative where the engine cannot walk the layer, for example through folders too deep for a path: Docker says so
         itself, Podman by an error. None where that takes longer than any call may: the more files a candidate makes,
@@ -386,7 +427,7 @@ class DockerPrepared:
                 raise
             return -1
         size = int(records[0].get("SizeRw") or 0) if records else 0
-        return size if size < 0 else size + deleted_bytes(self._usage.pids())
+        return size if size < 0 else max(0, size - self._brought_bytes) + deleted_bytes(self._usage.pids())
 
     def _at_limit(self, began: float) -> tuple[Outcome, int | None]:
         """Return how things stand at the time limit: a candidate may have ended while this process was held up."""
@@ -400,6 +441,8 @@ class DockerPrepared:
         """Return how a container ended whose output has ended, waiting for one that closed its output and went on."""
         while (state := self._state())["Running"]:
             self._usage.read()
+            if self._commands is not None:
+                self._commands.look()
             self._engine_disk.look()
             if time.monotonic() >= began + self._job.limits.seconds:
                 return self._still_running(began)

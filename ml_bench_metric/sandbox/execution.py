@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 Outcome = Literal[
     "exited",
@@ -87,3 +87,11 @@ class Execution(Record):
     """Number of GPUs that the candidate was given."""
     reason: str = ""
     """For an `environment_error`: what failed, and what to do."""
+    commands: tuple[str, ...] = ()
+    """Command lines of processes of a `run.sh`, as bash words: the first and the last that were seen, each once.
+    Looked at from outside a few times a second, so that what lives for less than that may be missing."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_answers_have_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return written if self.commands else {name: part for name, part in written.items() if name != "commands"}

@@ -12,6 +12,9 @@ GIB = 1024 * MIB
 ORIGINAL_SECONDS = 10.0
 """Time limit of the original judge (ML-Bench's public evaluation code), for every repository but the two below."""
 
+SCRIPT_SECONDS = 120.0
+"""Time limit of a `run.sh`, whatever the repository: that of the published runs of agents."""
+
 
 class Limits(Record):
     """What one candidate may use. All are enforced by the kernel or from outside the sandbox."""

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ml_bench_metric.sandbox import process_host, process_supervisor
+from ml_bench_metric.sandbox import process_host, process_overlay, process_supervisor
 from ml_bench_metric.sandbox.capture import Capture
 from ml_bench_metric.sandbox.cgroups import CgroupReader
+from ml_bench_metric.sandbox.command_lines import CommandLines
 from ml_bench_metric.sandbox.deleted_files import deleted_bytes
 from ml_bench_metric.sandbox.disk_watch import DiskWatch
 from ml_bench_metric.sandbox.docker_container import INSIDE_GRACE_SECONDS, program_bytes
@@ -28,6 +29,7 @@ from ml_bench_metric.sandbox.process_cgroup import OF_SANDBOX, make_cgroup
 from ml_bench_metric.sandbox.process_image import copy_repository, give_to
 from ml_bench_metric.sandbox.process_supervisor import descendants
 from ml_bench_metric.sandbox.protocol import Job, SandboxError, Slot, do_nothing
+from ml_bench_metric.tasks import SCRIPT
 
 if TYPE_CHECKING:
     from ml_bench_metric.sandbox.process_sandbox import ProcessSandbox
@@ -73,6 +75,7 @@ class ProcessPrepared:
         self._lock = threading.Lock()
         self._running = self._discarded = self._handed = False
         self._ready_seconds: float | None = None
+        self._commands: CommandLines | None = None
         self._disk = DiskWatch(self._written_bytes, job.limits.disk_bytes)
         try:
             self._folder = sandbox.make_folder()
@@ -113,6 +116,9 @@ class ProcessPrepared:
         try:
             self._start(slot, image)
             self._usage = CgroupReader(self._events["ready"], self._folder.name)
+            if job.form == "run.sh":
+                supervisor = self._supervisor.pid
+                self._commands = CommandLines(lambda: descendants(supervisor), self._events["ready"])
             # What starting it cost is not the candidate's.
             self._idle = self._usage.read()
             self._disk_before = process_host.disk_bytes([self._folder]) or 0
@@ -170,6 +176,7 @@ class ProcessPrepared:
             stderr=self._captures[1].output(),
             image=self._digest,
             reason=reason,
+            commands=self._commands.seen if self._commands is not None else (),
         )
 
     def remove(self) -> None:
@@ -200,8 +207,13 @@ class ProcessPrepared:
         for one in (workspace, home, temporary, programs):
             one.mkdir()
         working_folder = copy_repository(image, job.working_folder, workspace)
-        program = temporary / _BASH if job.language == "bash" else working_folder / _PYTHON
-        program.write_bytes(program_bytes(job))
+        if job.overlay is not None:
+            process_overlay.apply(job.overlay, workspace, working_folder.relative_to(workspace).parts[0])
+        program = _place_of_program(job, temporary, working_folder)
+        try:
+            program.write_bytes(program_bytes(job))
+        except OSError as error:
+            raise SandboxError(f"the candidate's program cannot be stored: {error}") from error
         for name in ("python", "python3"):
             # No link: a virtual environment is found by the path of its python.
             wrapper = programs / name
@@ -213,7 +225,9 @@ class ProcessPrepared:
                 one.chmod(0o700)
         programs_here = self._sandbox.programs
         bash = programs_here["bash"]
-        runs = [bash, str(program)] if job.language == "bash" else [self._sandbox.python.path, program.name]
+        runs = [bash, str(program)] if program.parent == temporary else [bash, program.name]
+        if job.language == "python":
+            runs[0] = self._sandbox.python.path
         self._send(
             {
                 # Above it, as in a container, stands `timeout`: the candidate's own user can kill it, and then it has
@@ -280,6 +294,8 @@ class ProcessPrepared:
                 return self._still_running(began)
             self._read(min(_SAMPLE_SECONDS, deadline - now, (now - began) / 10))
             self._usage.read()
+            if self._commands is not None:
+                self._commands.look()
             if sum(capture.bytes for capture in self._captures) > limits.output_bytes:
                 return "output_limit", None
             if not self._cgroup.limits_memory and now >= next_memory:
@@ -369,6 +385,20 @@ class ProcessPrepared:
         if self._supervisor.poll() is None:
             self._supervisor.kill()
         self._supervisor.wait()
+
+
+def _place_of_program(job: Job, temporary: Path, working_folder: Path) -> Path:
+    """Return where a candidate's program is stored; what an overlay has there is gone.
+
+    Raises:
+        SandboxError: an overlay has made something else of the working folder.
+    """
+    if working_folder.is_symlink() or not working_folder.is_dir():
+        raise SandboxError(f"the overlay leaves no folder {job.working_folder}")
+    if job.form == "run.sh":
+        process_overlay.remove(working_folder / SCRIPT)
+        return working_folder / SCRIPT
+    return temporary / _BASH if job.language == "bash" else working_folder / _PYTHON
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

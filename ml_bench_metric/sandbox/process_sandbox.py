@@ -18,6 +18,8 @@ What it cannot do, whoever runs it:
 - Every file that is open to all users can be read: the references, the predictions, other programs' data. The rest of
   the machine is visible (processes and their arguments, mounts, devices), and so is that this is no container.
 - `/workspace/…` does not exist: the repository is elsewhere. A program that names the absolute path fails.
+- An overlay may change the repository's own folder and nothing else, and not through a link. One that leaves no folder
+  to run in is an environment error.
 - `/tmp` and `/dev/shm` are the machine's: candidates meet there, and `tmp_bytes` and `shm_bytes` are not kept (what is
   stored there counts as disk). No system call is filtered: a fault of the kernel is open to it.
 - The interpreter and its packages are the machine's, and so is the kernel's scheduler: what else runs here is felt.

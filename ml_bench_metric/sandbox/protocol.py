@@ -9,7 +9,8 @@ from typing import Protocol
 
 from ml_bench_metric.sandbox.execution import Execution
 from ml_bench_metric.sandbox.limits import Limits
-from ml_bench_metric.tasks import Language
+from ml_bench_metric.sandbox.overlay import Overlay
+from ml_bench_metric.tasks import Form, Language
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Job:
     tmp_folder: str = ""
     """Folder in the image whose contents are in `/tmp` when the candidate starts, if it is there: `/tmp` is made anew
     for every candidate, so that what an image has there is not seen."""
+    overlay: Overlay | None = None
+    """What is changed in the copy of the image before the candidate starts."""
+    form: Form = "answer"
+    """`run.sh`: the program is the file of this name in the working folder, and the command lines of the processes that
+    it starts are recorded where they can be seen."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class Sandbox(Protocol):
             slot: which CPUs and GPUs the candidate owns.
 
         Raises:
-            SandboxError: the sandbox cannot be made.
+            SandboxError: the sandbox cannot be made, or the overlay not be applied.
         """
 
     def close(self) -> None:

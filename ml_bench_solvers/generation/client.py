@@ -220,7 +220,7 @@ class ChatClient:
     def _fields(self, question: Question) -> dict[str, Any]:
         sampling = question.sampling
         return {
-            "messages": [dict(message) for message in question.prompt.messages],
+            "messages": [dict(message) for message in (*question.prompt.messages, *question.history)],
             "model": self._model,
             "n": len(question.indices) if len(question.indices) > 1 else None,
             "temperature": sampling.temperature,
@@ -228,6 +228,7 @@ class ChatClient:
             "max_tokens": sampling.max_tokens,
             "seed": question.seed,
             "stop": list(sampling.stop) or None,
+            "tools": list(question.tools) or None,
             "extra_body": sampling.extra or None,
         }
 

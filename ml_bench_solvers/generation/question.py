@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ml_bench_solvers.generation.answers import Sampling
 from ml_bench_solvers.prompt import Prompt
@@ -16,6 +18,10 @@ class Question:
     indices: tuple[int, ...]
     """Which of the task's answers are wanted, ascending."""
     sampling: Sampling
+    history: tuple[Mapping[str, Any], ...] = ()
+    """Messages after those of the prompt, as the server takes them: an agent's conversation so far."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """What the model may call, as the server takes it."""
 
     def only(self, indices: tuple[int, ...]) -> Question:
         """Return the question for some of the answers."""

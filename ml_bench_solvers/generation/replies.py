@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,16 @@ _CUT = ("length", "max_tokens", "model_length")
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a tool that a model asks for, as it came: nothing of it need make sense."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON, if the model kept to it."""
+
+
+@dataclass(frozen=True)
 class Choice:
     """One answer of a reply."""
 
@@ -19,6 +30,8 @@ class Choice:
     finish_reason: str = ""
     refusal: str = ""
     reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+    """Calls of tools; they do not count for `status`, which is about the text."""
 
     @property
     def status(self) -> Status:
@@ -55,9 +68,17 @@ def whole_choices(choices: object) -> tuple[Choice, ...]:
             finish_reason=_text(choice, "finish_reason"),
             refusal=_text(part(choice, "message"), "refusal"),
             reasoning=_reasoning(part(choice, "message")),
+            calls=tuple(map(_call, _listed(part(part(choice, "message"), "tool_calls")))),
         )
         for choice in found
     )
+
+
+@dataclass
+class _GrowingCall:
+    id: str = ""
+    name: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -65,7 +86,23 @@ class _Growing:
     text: list[str] = field(default_factory=list)
     refusal: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
+    calls: dict[int, _GrowingCall] = field(default_factory=dict)
     finish_reason: str = ""
+
+    def add_calls(self, pieces: list[object]) -> None:
+        """Take the next pieces of calls. One without a number belongs to the latest call, unless it has another id."""
+        for piece in pieces:
+            number = _integer(part(piece, "index"))
+            if number is None:
+                identity = _text(piece, "id")
+                latest = max(self.calls, default=-1)
+                begins = latest < 0 or bool(identity and self.calls[latest].id not in ("", identity))
+                number = latest + 1 if begins else latest
+            growing = self.calls.setdefault(number, _GrowingCall())
+            function = part(piece, "function")
+            growing.id = _text(piece, "id") or growing.id
+            growing.name.append(_raw_text(part(function, "name")))
+            growing.arguments.append(_arguments(part(function, "arguments")))
 
 
 class StreamedReply:
@@ -89,6 +126,7 @@ class StreamedReply:
             growing.text.append(_raw_text(part(delta, "content")))
             growing.refusal.append(_raw_text(part(delta, "refusal")))
             growing.reasoning.append(_raw_text(part(delta, "reasoning_content") or part(delta, "reasoning")))
+            growing.add_calls(_listed(part(delta, "tool_calls")))
             growing.finish_reason = _text(choice, "finish_reason") or growing.finish_reason
 
     @property
@@ -100,6 +138,10 @@ class StreamedReply:
                 finish_reason=growing.finish_reason,
                 refusal=_joined(growing.refusal),
                 reasoning=_joined(growing.reasoning),
+                calls=tuple(
+                    Call(call.id, _joined(call.name), _joined(call.arguments))
+                    for _, call in sorted(growing.calls.items())
+                ),
             )
             for _, growing in sorted(self._growing.items())
             if growing.finish_reason
@@ -149,6 +191,20 @@ def _raw_text(value: object) -> str:
     return "".join(_raw_text(part(piece, "text")) for piece in _listed(value))
 
 
+def _call(call: object) -> Call:
+    function = part(call, "function")
+    return Call(_text(call, "id"), _text(function, "name"), storable(_arguments(part(function, "arguments"))))
+
+
+def _arguments(value: object) -> str:
+    """Return arguments as JSON, also those that a server has read already."""
+    return json.dumps(value) if isinstance(value, dict) else _raw_text(value)
+
+
+def storable(text: str) -> str:
+    """Return a text that can be stored and sent: halves of characters are put together, or become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _joined(pieces: Iterable[str]) -> str:
-    """Return pieces as one text that can be stored: a character whose halves came apart is put together again."""
-    return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return storable("".join(pieces))

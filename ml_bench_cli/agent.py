@@ -1,0 +1,517 @@
+"""`ml-bench agent`: let an agent work on tasks, and judge what it leaves."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ml_bench_cli.agent_model import (
+    AgentTemplate,
+    BaseUrl,
+    Characters,
+    Extra,
+    KeyVariable,
+    MaxTokens,
+    ModelName,
+    ModelWay,
+    PerMinute,
+    Prices,
+    ProtocolOption,
+    Provider,
+    RequestTimeout,
+    Seed,
+    Streams,
+    Temperature,
+    Tokens,
+    TopP,
+    connected,
+    identity_of,
+)
+from ml_bench_cli.inputs import read_tasks
+from ml_bench_cli.options import (
+    INTERRUPTED,
+    AssetsOption,
+    Image,
+    NoCache,
+    Oversubscribe,
+    Quiet,
+    Repositories,
+    Restart,
+    RetryErrors,
+    Revision,
+    RuleOption,
+    SkipChecks,
+    Split,
+    Tasks,
+    parse_names,
+    parse_size,
+)
+from ml_bench_cli.progress import AgentProgress
+from ml_bench_cli.running import Way, end_early, executed, interrupts, open_folder, open_place, read_way, shown
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from rich.console import Console
+
+    from ml_bench_cli.running import Place
+    from ml_bench_metric.evaluation import Settings
+    from ml_bench_metric.judge import Images
+    from ml_bench_metric.sandbox.protocol import Slot
+    from ml_bench_metric.store import RunFolder
+    from ml_bench_metric.summary import Summary
+    from ml_bench_metric.tasks import Task, TaskSet
+    from ml_bench_solvers.agents.attempts import Attempt
+    from ml_bench_solvers.agents.budget import Budget, Meter, Purse
+    from ml_bench_solvers.agents.changes import ChangeLimits
+    from ml_bench_solvers.agents.docker_workspace import DockerWorkspace, Site
+    from ml_bench_solvers.agents.report import AgentReport
+    from ml_bench_solvers.agents.running import Open
+    from ml_bench_solvers.agents.trajectory import Trajectory
+    from ml_bench_solvers.agents.workspace import Agent
+
+Kind = Literal["oracle", "nop", "react", "command"]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a command's options say of a run of agents."""
+
+    agent: Agent
+    tasks: TaskSet
+    site: Site
+    budget: Budget
+    attempts: int
+    max_total_cost: float | None
+    out: Path
+    agents_way: Way
+    judges_way: Way
+    command: str | None
+    """The program that is the agent, where it is one."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return what results must have in common to belong to one run, beside what the judge asks for."""
+        site = self.site
+        return {
+            "agent": self.agent.name,
+            **identity_of(self.agent),
+            "command": self.command,
+            "start": site.start,
+            "network": site.network_mode if site.network == "full" else site.network,
+            "budget": self.budget.model_dump(mode="json"),
+            "workspace": site.limits.model_dump(mode="json", exclude={"seconds"}),
+            "changes": site.changes.model_dump(mode="json"),
+            "variables": sorted(site.variables),
+        }
+
+
+def agent(
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            "--agent",
+            help="oracle writes the reference, nop does nothing; react is a loop of --model and tools; command is any "
+            "program, see --command.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the run: attempts and results as they come, to be gone on with.")
+    ],
+    command: Annotated[
+        str | None,
+        typer.Option(
+            help="The program of --agent command, one line of bash; it finds its task in ML_BENCH_… variables."
+        ),
+    ] = None,
+    inside: Annotated[bool, typer.Option("--inside", help="Run --command in the container.")] = False,
+    label: Annotated[str, typer.Option(help="What the agent of --command is called; by default its first word.")] = "",
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    provider: Provider = None,
+    api_key_env: KeyVariable = None,
+    protocol: ProtocolOption = "auto",
+    temperature: Temperature = 1.0,
+    top_p: TopP = 1.0,
+    max_tokens: MaxTokens = 4096,
+    seed: Seed = None,
+    extra: Extra = "",
+    context: Characters = 200_000,
+    context_tokens: Tokens = None,
+    template: AgentTemplate = None,
+    stream: Streams = False,
+    timeout: RequestTimeout = 600.0,
+    requests_per_minute: PerMinute = None,
+    prices: Prices = None,
+    source: Tasks = None,
+    split: Split = "A",
+    revision: Revision = None,
+    repositories: Repositories = "",
+    start: Annotated[
+        Literal["prepared", "bare"],
+        typer.Option(help="What agents find: the environment, or a base system and the repository alone."),
+    ] = "prepared",
+    network: Annotated[
+        Literal["none", "allowlist", "full"],
+        typer.Option(
+            help="What agents reach: nothing, or (full) all that the machine reaches; what they leave is "
+            "judged without."
+        ),
+    ] = "none",
+    host_network: Annotated[
+        bool, typer.Option("--host-network", help="With --network full: the machine's own, its loopback included.")
+    ] = False,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option("--variable", metavar="NAME=VALUE", help="Environment variable of the agents' commands."),
+    ] = None,
+    attempts: Annotated[int, typer.Option("--attempts", "-n", min=1, help="Attempts at each task.")] = 1,
+    max_turns: Annotated[
+        int | None, typer.Option(min=0, help="Turns of an attempt; 0: any number. By default 10, as published.")
+    ] = None,
+    max_seconds: Annotated[float, typer.Option(min=1, help="Wall time of an attempt.")] = 1800.0,
+    max_cost: Annotated[float | None, typer.Option(min=0, help="Money of an attempt.")] = None,
+    max_total_cost: Annotated[float | None, typer.Option(min=0, help="Money of the whole run.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Agents at a time; by default as many as fit.")] = None,
+    oversubscribe: Oversubscribe = False,
+    limit_cpus: Annotated[int, typer.Option(min=1, help="CPUs of an agent.")] = 1,
+    limit_memory: Annotated[str, typer.Option(help="Memory of an agent.")] = "16g",
+    limit_disk: Annotated[str, typer.Option(help="Disk space of an agent.")] = "16g",
+    limit_tmp: Annotated[str, typer.Option(help="Size of /tmp of an agent.")] = "4g",
+    limit_processes: Annotated[int, typer.Option(min=8, help="Processes of an agent.")] = 2048,
+    max_changes: Annotated[
+        str | None,
+        typer.Option(
+            help="Bytes that an agent may leave; more is judged as failed. By default 512m, and 4g with bare."
+        ),
+    ] = None,
+    max_changed_files: Annotated[
+        int | None,
+        typer.Option(min=1, help="Files that an agent may leave; by default 20000, and 100000 with bare."),
+    ] = None,
+    limit_time: Annotated[float | None, typer.Option(min=0.1, help="Seconds of run.sh; by default 120.")] = None,
+    judge_memory: Annotated[str, typer.Option(help="Memory of run.sh.")] = "8g",
+    image: Image = None,
+    assets: AssetsOption = "auto",
+    rule: RuleOption = "original",
+    retry_errors: RetryErrors = False,
+    restart: Restart = False,
+    skip_checks: SkipChecks = False,
+    no_cache: NoCache = False,
+    quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The numbers as JSON instead of the table.")] = False,
+) -> None:
+    """Let an agent work on every task in a container, and run the `run.sh` that it leaves in a fresh one.
+
+    The same command with the same --out goes on where it stopped. Ctrl-C lets agents that work come to their end; a
+    second one ends them at once, and their attempts are made again.
+    """
+    from rich.console import Console
+
+    from ml_bench_metric.sandbox.limits import SCRIPT_SECONDS
+    from ml_bench_solvers.agents.report import render
+
+    console = Console(stderr=True, emoji=False)
+    judges_way = read_way(
+        extract="none",
+        limit_time=limit_time,
+        limit_cpus=1,
+        limit_memory=judge_memory,
+        limit_disk="8g",
+        limit_tmp="1g",
+        limit_output="64m",
+        limit_processes=512,
+        gpus=0,
+        image=image,
+        assets=assets,
+        out=out,
+        workers=None,
+        oversubscribe=oversubscribe,
+        retry_errors=retry_errors,
+        restart=False,
+        quiet=quiet,
+        cache=not no_cache,
+        skip_checks=skip_checks,
+    )
+    judges_way = replace(judges_way, bare=start == "bare")
+    agents_way = read_way(
+        extract="none",
+        limit_time=None,
+        limit_cpus=limit_cpus,
+        limit_memory=limit_memory,
+        limit_disk=limit_disk,
+        limit_tmp=limit_tmp,
+        limit_output="256m",
+        limit_processes=limit_processes,
+        gpus=0,
+        image=image,
+        assets=assets,
+        out=out,
+        workers=workers,
+        oversubscribe=oversubscribe,
+        retry_errors=retry_errors,
+        restart=restart,
+        quiet=quiet,
+    )
+    agents_way = replace(agents_way, bare=start == "bare")
+    site = _site(
+        agents_way,
+        start,
+        network,
+        host_network,
+        variables or [],
+        max_seconds,
+        _changes(start, max_changes, max_changed_files),
+    )
+    budget = _budget(kind, max_turns, max_seconds, max_cost)
+    one: Agent
+    if kind == "react":
+        from ml_bench_solvers.agents.react import Conduct
+
+        _check_command(command, inside, label)
+        way = ModelWay(
+            *(model, base_url, provider, api_key_env, temperature, top_p, max_tokens, seed, extra),
+            *(template, stream, timeout, requests_per_minute, prices),
+        )
+        conduct = Conduct(
+            protocol=protocol,
+            characters=context,
+            tokens=context_tokens,
+            turns=budget.max_turns,
+            seconds=max_seconds,
+            judged_seconds=limit_time or SCRIPT_SECONDS,
+            start=start,
+            network=network,
+        )
+        one = way.agent(out, conduct, limits_cost=max_cost is not None or max_total_cost is not None)
+    else:
+        if model is not None:
+            raise typer.BadParameter("--model is for --agent react")
+        one = _agent(kind, command, inside, label, max_seconds)
+    every_task = read_tasks(source, split, revision)
+    tasks = every_task.only(parse_names(repositories)) if repositories else every_task
+    plan = _Plan(one, tasks, site, budget, attempts, max_total_cost, out, agents_way, judges_way, command)
+    ended, purse, stopped = _work(plan, console)
+    if stopped:
+        console.print("stopped early; the same command goes on")
+        raise typer.Exit(INTERRUPTED)
+    summary = _judge(plan, ended, rule, console)
+    report = _report(plan, summary, ended, purse.spent)
+    if as_json:
+        print(report.to_json(indent=2))
+    else:
+        render(report, Console())
+    console.print(f"attempts, results and numbers are in {shown(out)}", soft_wrap=True)
+    if purse.empty and len(ended) < attempts * len(tasks.tasks):
+        console.print(f"--max-total-cost {max_total_cost:g} is spent; the same command with a higher one goes on")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _changes(start: Literal["prepared", "bare"], size: str | None, files: int | None) -> ChangeLimits:
+    """Return how much an agent may leave: an environment of its own is larger than a few files."""
+    from ml_bench_solvers.agents.changes import BARE_LIMITS, ChangeLimits
+
+    usual = BARE_LIMITS if start == "bare" else ChangeLimits()
+    number = usual.bytes if size is None else parse_size(size)
+    if number < 1:
+        raise typer.BadParameter("--max-changes is nothing; run.sh alone has some bytes")
+    return ChangeLimits(bytes=number, files=files or usual.files)
+
+
+def _site(
+    way: Way,
+    start: Literal["prepared", "bare"],
+    network: Literal["none", "allowlist", "full"],
+    host_network: bool,
+    variables: list[str],
+    seconds: float,
+    changes: ChangeLimits,
+) -> Site:
+    from ml_bench_solvers.agents.docker_workspace import LIMITS, Site
+
+    if host_network and network != "full":
+        raise typer.BadParameter("--host-network is a way to have --network full; give that too")
+    pairs = [variable.partition("=") for variable in variables]
+    if wrong := [name for name, equals, _ in pairs if not equals or not name.isidentifier()]:
+        raise typer.BadParameter(f"--variable {wrong[0]!r} is none; write NAME=VALUE")
+    limits = way.settings.limits.model_copy(update={"shm_bytes": LIMITS.shm_bytes, "kept_bytes": LIMITS.kept_bytes})
+    return Site(
+        start=start,
+        network=network,
+        limits=limits,
+        changes=changes,
+        variables={name: value for name, _, value in pairs},
+        seconds=seconds,
+        host_network=host_network,
+    )
+
+
+def _budget(kind: Kind, max_turns: int | None, max_seconds: float, max_cost: float | None) -> Budget:
+    from ml_bench_solvers.agents.budget import PUBLISHED_TURNS, Budget
+
+    if max_turns is None:
+        # What a program does in its turns nobody here knows.
+        max_turns = 0 if kind == "command" else PUBLISHED_TURNS
+    return Budget(max_turns=max_turns or None, max_seconds=max_seconds, max_cost=max_cost)
+
+
+def _agent(kind: Kind, command: str | None, inside: bool, label: str, seconds: float) -> Agent:
+    from ml_bench_solvers.agents.command import Command
+    from ml_bench_solvers.agents.nop import Nop
+    from ml_bench_solvers.agents.oracle import Oracle
+
+    if kind != "command":
+        _check_command(command, inside, label)
+        return Oracle() if kind == "oracle" else Nop()
+    if command is None:
+        raise typer.BadParameter("--agent command needs --command 'PROGRAM …'")
+    return Command(command, label=label, inside=inside, seconds=seconds)
+
+
+def _check_command(command: str | None, inside: bool, label: str) -> None:
+    if command is not None or inside or label:
+        raise typer.BadParameter("--command, --inside and --label are for --agent command")
+
+
+def _work(plan: _Plan, console: Console) -> tuple[list[Attempt], Purse, bool]:
+    """Make the attempts that are not made yet; return all, what was spent, and whether somebody has ended it early.
+
+    Raises:
+        AgentError: the agent cannot work.
+        SandboxError: no task has an image, or the engine gives agents no network.
+        RunError: the folder of the run cannot be used.
+    """
+    from ml_bench_metric import judge
+    from ml_bench_metric.evaluation import Stop
+    from ml_bench_solvers.agents.attempts import used_by_all
+    from ml_bench_solvers.agents.budget import Purse
+    from ml_bench_solvers.agents.docker_workspace import require_network
+    from ml_bench_solvers.agents.grading import candidates_of, read_attempts
+    from ml_bench_solvers.agents.running import AgentRun, Manner, work_to_do
+
+    way, tasks, out = plan.agents_way, plan.tasks, plan.out
+    with open_place(way, console) as place:
+        images = place.images(tasks.tasks, way)
+        images.require_one()
+        for reason in images.reasons:
+            console.print(f"[yellow]not worked on:[/] {shown(reason)}", soft_wrap=True)
+        found = candidates_of(out, tasks, read_attempts(out, tasks, plan.attempts))
+        identity = {
+            "kind": "agent",
+            **plan.identity,
+            **judge.identity(plan.judges_way.settings, tasks, images, "run.sh"),
+        }
+        about = judge.about(sys.argv, place.capacity, place.workers, tasks, found, 1)
+        with open_folder(out, identity, about, way.restart, console) as folder:
+            purse = Purse(plan.max_total_cost, used_by_all(out).cost)
+            todo = work_to_do(out, tasks.tasks, plan.attempts, purse, retry_errors=way.retry_errors)
+            total = plan.attempts * len(tasks.tasks)
+            if len(todo) < total:
+                console.print(
+                    f"{total - len(todo)} of {total} attempts are in {shown(out)}; {len(todo)} to go", soft_wrap=True
+                )
+            stop = Stop()
+            if todo:
+                require_network(_client(place), plan.site, next(iter(images.by_task.values())).digest)
+                manner = Manner(plan.site.start, plan.site.network, plan.budget, images.digests)
+                run = AgentRun(
+                    plan.agent, out, _opener(place, images, plan.site), manner, purse, place.workers.slots, stop
+                )
+                with (
+                    interrupts(stop, console),
+                    connected(plan.agent),
+                    AgentProgress(console, len(todo), visible=not way.quiet) as progress,
+                ):
+                    for attempt in run.go(todo):
+                        progress.advance(attempt)
+                if run.unable:
+                    said = f"{len(run.unable)} attempts could not be made: {run.unable[-1][1]}"
+                    console.print(f"[yellow]agent:[/] {shown(said)}; the same command makes them again", soft_wrap=True)
+            ended = read_attempts(out, tasks, plan.attempts)
+            _store_failed(folder, tasks, ended, plan.judges_way.settings)
+        return ended, purse, stop.finish
+
+
+def _client(place: Place) -> DockerClient:
+    from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
+
+    assert isinstance(place.sandbox, DockerSandbox)
+    return place.sandbox.client
+
+
+def _opener(place: Place, images: Images, site: Site) -> Open:
+    """Return what makes the workspace of an attempt."""
+    from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
+    from ml_bench_metric.sandbox.protocol import SandboxError
+    from ml_bench_solvers.agents.docker_workspace import DockerWorkspace
+    from ml_bench_solvers.agents.workspace import WorkspaceError
+
+    sandbox = place.sandbox
+    assert isinstance(sandbox, DockerSandbox)
+
+    def open_one(task: Task, meter: Meter, steps: Trajectory, slot: Slot) -> DockerWorkspace:
+        try:
+            return DockerWorkspace(sandbox, task, images.of(task), site, meter, steps, slot)
+        except SandboxError as error:
+            raise WorkspaceError(str(error)) from error
+
+    return open_one
+
+
+def _store_failed(folder: RunFolder, tasks: TaskSet, ended: list[Attempt], settings: Settings) -> None:
+    """Store the results of the attempts that the sandbox has failed, each once."""
+    from ml_bench_solvers.agents.grading import failed_results
+
+    known = {(result.task_id, result.candidate, result.candidate_sha256) for result in folder.results()}
+    for result in failed_results(tasks, ended, settings):
+        if (result.task_id, result.candidate, result.candidate_sha256) not in known:
+            folder.append(result)
+
+
+def _judge(plan: _Plan, ended: list[Attempt], rule: Literal["original", "strict"], console: Console) -> Summary:
+    """Judge what agents have left, and return the numbers.
+
+    Raises:
+        SandboxError: the engine does not answer any more.
+        typer.Exit: somebody has ended it early.
+    """
+    from ml_bench_solvers.agents.grading import candidates_of
+
+    way, tasks, out = plan.judges_way, plan.tasks, plan.out
+    found = candidates_of(out, tasks, ended)
+    if any(attempt.why == "environment_error" for attempt in ended):
+        # There is nothing of theirs to execute: --retry-errors is for their attempts then.
+        way = replace(way, retry_errors=False)
+    with open_place(way, console) as place:
+        images = place.images(tasks.tasks, way)
+        with executed("agent", found, tasks, images, place, way, console, rule, more_identity=plan.identity) as judged:
+            ks = (1, plan.attempts) if plan.attempts > 1 else (1,)
+            summary = judged.judgement.summary(ks=ks, rule=rule, estimator="unbiased")
+            summary = summary.model_copy(update={"checks_skipped": judged.checks_skipped})
+            assert judged.judgement.folder is not None
+            judged.judgement.folder.write_summary(summary)
+    end_early(judged, out, console)
+    return summary
+
+
+def _report(plan: _Plan, summary: Summary, ended: list[Attempt], spent: float) -> AgentReport:
+    """Store and return the numbers of the run.
+
+    Raises:
+        RunError: they cannot be written.
+    """
+    from ml_bench_metric.store import RunError
+    from ml_bench_metric.whole_files import write_whole
+    from ml_bench_solvers.agents.report import REPORT_FILE, agent_report
+
+    report = agent_report(
+        summary, ended, agent=plan.agent.name, start=plan.site.start, network=plan.site.network, spent=spent
+    )
+    try:
+        write_whole(plan.out / REPORT_FILE, report.to_json(indent=2) + "\n")
+    except OSError as error:
+        raise RunError(f"{plan.out / REPORT_FILE} cannot be written: {error.strerror or error}") from error
+    return report

@@ -46,6 +46,10 @@ def test_nothing_counts_before_the_candidate_has_started(processes: Processes) -
     lines.look()
     assert not lines.seen
     processes.run(FIRST, "/usr/bin/timeout", "--signal=KILL", "128", "bash", "run.sh")
+    # Before it has become the script, it looks like what it was forked from.
+    processes.run(MINE, "/usr/bin/timeout", "--signal=KILL", "128", "bash", "run.sh")
+    lines.look()
+    assert not lines.seen
     processes.run(MINE, "bash", "run.sh")
     lines.look()
     assert lines.seen == ("bash run.sh",)

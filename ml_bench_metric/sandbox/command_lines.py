@@ -42,7 +42,7 @@ class CommandLines:
             proc: where procfs is mounted.
         """
         self._pids, self._first, self._init, self._proc = pids, first, init, proc
-        self._started = False
+        self._keeper: list[str] = []
         self._next = 0.0
         self._head: dict[str, None] = {}
         self._tail: dict[str, None] = {}
@@ -53,14 +53,16 @@ class CommandLines:
         if self._first is None or now < self._next:
             return
         self._next = now + _PAUSE_SECONDS
-        if not self._started:
+        if not self._keeper:
             # Until then, what runs is the sandbox's own: what it says of itself must not count as the candidate's.
             arguments = self._arguments(self._first)
-            self._started = bool(arguments) and Path(arguments[0]).name == _KEEPER
-            if not self._started:
+            if not arguments or Path(arguments[0]).name != _KEEPER:
                 return
+            self._keeper = arguments
         for pid in sorted(self._pids())[:_MAX_PROCESSES]:
-            if pid not in (self._first, self._init) and (arguments := self._arguments(pid)):
+            arguments = [] if pid in (self._first, self._init) else self._arguments(pid)
+            # Between its fork and its exec a child of the keeper looks like the keeper.
+            if arguments and arguments != self._keeper:
                 self._remember(shlex.join(arguments))
 
     @property

@@ -180,8 +180,15 @@ class _Taking:
 
     def _diff(self) -> dict[str, int]:
         """Return path -> 0 changed, 1 added, 2 deleted, of everything in the container."""
-        answer = self._get("changes", {})
         found = bytearray()
+        try:
+            answer = self._get("changes", {})
+        except WorkspaceError as error:
+            if self._is_slow(error):
+                raise ChangesTooLarge(
+                    f"the engine needs more than {_SECONDS:.0f} s to list what was changed"
+                ) from error
+            raise
         try:
             with _engine("listing the changes"):
                 for chunk in answer.iter_content(1 << 20):
@@ -191,6 +198,18 @@ class _Taking:
         finally:
             answer.close()
         return {str(one["Path"]): int(one["Kind"]) for one in json.loads(found or b"null") or ()}
+
+    def _is_slow(self, error: WorkspaceError) -> bool:
+        """Whether an engine that answers has taken too long over one thing: it must be large."""
+        from docker.errors import DockerException
+        from requests.exceptions import ReadTimeout, RequestException
+
+        if not isinstance(error.__cause__, ReadTimeout):
+            return False
+        try:
+            return bool(self._api.ping())
+        except (DockerException, RequestException):
+            return False
 
     def _get(self, what: str, params: Mapping[str, str], *, head: bool = False) -> Any:
         """Ask the engine about the container, and return its answer, to be closed.

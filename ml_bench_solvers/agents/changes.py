@@ -48,6 +48,9 @@ _ENGINES_OWN = re.compile(
     r"/\.dockerenv|/(usr/)?s?bin/docker-init|/etc/(hosts|hostname|resolv\.conf|mtab)|/(dev|proc|sys|run)/.*"
 )
 """What the engine itself makes in every container."""
+_INTERPRETER = re.compile(r"/opt/env/(pyvenv\.cfg|bin/python[0-9.]*)")
+"""What runs Python in a bare image. An agent may install what it wants, and may not choose what executes it."""
+_AROUND_INTERPRETER = ("/opt/env", "/opt/env/bin")
 _GO_FOLDER, _GO_LINK = 1 << 31, 1 << 27
 _GO_SPECIAL = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 """Bits of a file mode as the engine tells it: folder, symbolic link; device, pipe, socket, character device, other."""
@@ -158,6 +161,7 @@ class _Taking:
         for root in self._roots:
             self._take_root(root, {path: kind for path, kind in inside.items() if _is_in(path, root)})
         self._drop_what_lies_below_no_folder()
+        self._keep_interpreter()
 
     def write(self, archive: Path) -> Changes:
         """Write the archive, in the order of the names."""
@@ -390,6 +394,19 @@ class _Taking:
                     del self._entries[path]
                     self._dropped[path] = "below a link"
                     break
+
+    def _keep_interpreter(self) -> None:
+        """Leave out what would put something else in the place of the environment's interpreter, or take it away."""
+        why = "the interpreter stays as it was"
+        for path, entry in list(self._entries.items()):
+            replaced = path in _AROUND_INTERPRETER and entry.kind != tarfile.DIRTYPE
+            if replaced or any(_INTERPRETER.fullmatch(part) for part in (path, *_parents(path))):
+                del self._entries[path]
+                self._dropped[path] = why
+        for path in list(self._deleted):
+            if path in _AROUND_INTERPRETER or _INTERPRETER.fullmatch(path):
+                self._deleted.discard(path)
+                self._dropped[path] = why
 
 
 def read_script(archive: Path, path: str, limit: int = 1 << 20) -> str | None:

@@ -29,9 +29,9 @@ def attempt(task_id: str, *, cost: float = 0.5, turns: int = 4, why: Why = "done
     )
 
 
-def report(attempts: list[Attempt], results: list[Result], *names: str) -> AgentReport:
+def report(attempts: list[Attempt], results: list[Result], *names: str, agent: str = "x") -> AgentReport:
     summary = summarise(results, task_set(*names), {one.task_id: 1 for one in results}, ks=(1,))
-    return agent_report(summary, attempts, agent="x", start="prepared", network="none", spent=3.0)
+    return agent_report(summary, attempts, agent=agent, start="prepared", network="none", spent=3.0)
 
 
 def shown(one: AgentReport) -> str:
@@ -89,3 +89,10 @@ def test_an_interval_stands_beside_the_rate() -> None:
     results = [result(name, execution=PASSING if number < 5 else FAILING) for number, name in enumerate(names)]
     text = shown(report([attempt(name) for name in names], results, *names))
     assert "Success under rule original: 50.0 %, 95% interval 20.0 to 80.0" in text
+
+
+def test_what_a_program_has_spent_by_itself_is_not_called_nothing() -> None:
+    one = report([attempt("a/1", cost=0.0)], [result("a/1", execution=PASSING)], "a/1", agent="command:aider")
+    assert (one.counted, one.overall.cost, one.overall.turns) == (False, None, 4.0)
+    text = shown(one)
+    assert "Used: 4 turns; tokens and cost are not known" in text and "0.0000" not in text

@@ -54,6 +54,9 @@ _WHOLE_SECONDS = 7 * 24 * 3600.0
 _NOT_FOUND = (126, 127)
 """Exit statuses of a shell that finds no such program, or may not run it."""
 
+COMMAND = "command:"
+"""What the names of such agents begin with."""
+
 
 class Command:
     """Runs a program for each attempt."""
@@ -75,7 +78,7 @@ class Command:
         self._command = command
         self._inside = inside
         self._seconds = seconds
-        self.name = f"command:{label or Path(command.split()[0]).name}"
+        self.name = f"{COMMAND}{label or Path(command.split()[0]).name}"
 
     def solve(self, task: Task, workspace: Workspace) -> None:
         """See `Agent.solve`."""

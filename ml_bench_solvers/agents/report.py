@@ -16,6 +16,7 @@ from ml_bench_metric.sandbox.execution import Record
 from ml_bench_metric.summary import Group, PassAtK, Summary
 from ml_bench_solvers.agents.attempts import Attempt
 from ml_bench_solvers.agents.budget import Used
+from ml_bench_solvers.agents.command import COMMAND
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,7 +70,7 @@ class Row(Record):
     seconds: float | None
     """Mean wall time of the attempts."""
     cost: float | None
-    """Mean of the attempts, in the currency of the prices."""
+    """Mean of the attempts, in the currency of the prices; None also where nobody knows it."""
 
 
 class AgentReport(JsonRecord):
@@ -80,6 +81,8 @@ class AgentReport(JsonRecord):
     network: str
     rule: Rule
     """The rule that leads; numbers of both are here."""
+    counted: bool = True
+    """Whether tokens and cost were counted. Those of a program that asks its model by itself are not known."""
     overall: Row
     repositories: dict[str, Row]
     spent: float = Field(ge=0)
@@ -99,21 +102,23 @@ def agent_report(
         network: what it reached.
         spent: see `AgentReport.spent`.
     """
+    counted = not agent.startswith(COMMAND)
     return AgentReport(
         agent=agent,
         start=start,
         network=network,
         rule=summary.rule,
-        overall=_row(summary.overall, attempts),
+        counted=counted,
+        overall=_row(summary.overall, attempts, counted),
         repositories={
-            name: _row(group, [one for one in attempts if one.task_id.rpartition("/")[0] == name])
+            name: _row(group, [one for one in attempts if one.task_id.rpartition("/")[0] == name], counted)
             for name, group in summary.repositories.items()
         },
         spent=spent,
     )
 
 
-def _row(group: Group, attempts: Sequence[Attempt]) -> Row:
+def _row(group: Group, attempts: Sequence[Attempt], counted: bool) -> Row:
     used = sum((attempt.used for attempt in attempts), Used())
     number = len(attempts)
     return Row(
@@ -125,7 +130,7 @@ def _row(group: Group, attempts: Sequence[Attempt]) -> Row:
         used=used,
         turns=used.turns / number if number else None,
         seconds=sum(attempt.seconds for attempt in attempts) / number if number else None,
-        cost=used.cost / number if number else None,
+        cost=used.cost / number if number and counted else None,
     )
 
 
@@ -199,7 +204,10 @@ def _lines(report: AgentReport) -> Iterable[str]:
             interval = f", 95% interval {100 * low:.1f} to {100 * high:.1f}"
         yield f"Success under rule {rule}: {_success(score)} %{interval}"
     yield "Attempts have ended: " + (", ".join(f"{count} {why}" for why, count in row.why.items()) or "none")
-    tokens = f"{row.used.prompt_tokens} tokens in, {row.used.completion_tokens} out"
-    yield f"Used: {row.used.turns} turns, {tokens}, cost {row.used.cost:.4f}"
+    if report.counted:
+        tokens = f"{row.used.prompt_tokens} tokens in, {row.used.completion_tokens} out"
+        yield f"Used: {row.used.turns} turns, {tokens}, cost {row.used.cost:.4f}"
+    else:
+        yield f"Used: {row.used.turns} turns; tokens and cost are not known: the program asks its model by itself"
     if report.spent > row.used.cost:
         yield f"Cost with attempts that were made again, or did not come to their end: {report.spent:.4f}"

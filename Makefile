@@ -20,8 +20,7 @@ demo: images ## evaluate the sample benchmark in containers, and show Pass@k
 	$(BIN)/ml-bench evaluate ml_bench_sample/predictions.jsonl --tasks sample --split L --limit-time 5 --limit-memory 512m --out runs/demo --restart
 
 test: lint images browser podman ## all checks and tests
-	bash scripts/run-tests.sh $(BIN)/pytest
-	bash scripts/test-datasets-versions.sh $(BIN)/python
+	bash scripts/run-tests.sh $(BIN)/pytest $(BIN)/python
 	bash scripts/test-harnesses.sh $(BIN)/python
 
 lint: venv ## the checks that need no engine: ruff, mypy

@@ -271,8 +271,9 @@ def test_an_image_that_is_removed_costs_no_verdict(
         engine.load(archive)
     stored = [result.execution for result in read_results(tmp_path / "run") if result.execution]
     failed = [execution.reason for execution in stored if execution.outcome == "environment_error"]
-    assert len(failed) >= 4
-    assert any("ml-bench images build" in reason for reason in failed)
+    # How many there are left when it can be removed is chance.
+    assert failed
+    assert all("ml-bench images build" in reason for reason in failed)
     assert judge(engine.client(), digest, tmp_path / "run", retry_errors=True) == undisturbed
 
 

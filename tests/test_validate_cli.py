@@ -266,7 +266,7 @@ def test_what_the_options_ask_for_reaches_images_and_limits(ml_bench: CommandLin
     ml_bench.tasks(a_1=PASSES)
     options = ("--assets", "stand-in", "--image", "mine", "--limit-time", 3, "--limit-memory", "1g")
     assert ml_bench("validate", *options) == 0
-    assert ml_bench.wanted == {"image": "mine", "assets": "stand_in", "device": "cpu"}
+    assert ml_bench.wanted == {"image": "mine", "assets": "stand_in", "device": "cpu", "bare": False}
     assert {(job.limits.seconds, job.limits.memory_bytes) for job in ml_bench.sandbox.run} == {(3.0, 2**30)}
     assert ml_bench("validate", "--limit-memory", "1k") == 2
     assert ml_bench("validate", "--repeat", 0) == 2

@@ -100,9 +100,7 @@ class DockerSandbox:
             try:
                 self._digests[image] = str(self.client.api.inspect_image(image)["Id"])
             except ImageNotFound as error:
-                raise SandboxError(
-                    f"the engine has no image {image!r}; build it (`ml-bench images build`), pull it, or load it"
-                ) from error
+                raise SandboxError(_no_image(image)) from error
             except Exception as error:
                 raise SandboxError(
                     f"image {image!r} could not be looked up: {docker_engine.one_line(error)}"
@@ -130,6 +128,8 @@ class DockerSandbox:
 
     def prepare(self, job: Job, slot: Slot = ANY_SLOT) -> DockerPrepared:
         """See `Sandbox.prepare`. The container runs and waits for its program."""
+        from docker.errors import ImageNotFound
+
         began = time.monotonic()
         digest = self.image_digest(job.image)
         if job.overlay is not None:
@@ -158,6 +158,8 @@ class DockerSandbox:
             said = docker_engine.one_line(error)
             self._network.hear(said)
             said = explained(said) if job.limits.gpus else said
+            if isinstance(error, ImageNotFound):
+                said = _no_image(job.image)
             raise SandboxError(f"no container could be made: {said}") from error
 
     def close(self) -> None:
@@ -203,6 +205,10 @@ class DockerSandbox:
             return
         with self._lock:
             self._alive.discard(container)
+
+
+def _no_image(image: str) -> str:
+    return f"the engine has no image {image!r}; build it (`ml-bench images build`), pull it, or load it"
 
 
 def _usable_cpus(count: int) -> tuple[int, ...]:
@@ -440,6 +446,8 @@ class DockerPrepared:
     def _at_end(self, began: float) -> tuple[Outcome, int | None]:
         """Return how a container ended whose output has ended, waiting for one that closed its output and went on."""
         while (state := self._state())["Running"]:
+            # One that somebody else has started again would run until its limit.
+            self._require_left_alone(ended=False)
             self._usage.read()
             if self._commands is not None:
                 self._commands.look()
@@ -508,11 +516,19 @@ class DockerPrepared:
         Raises:
             SandboxError: somebody else, or the engine's own end, had a hand in it.
         """
+        self._require_left_alone(ended=ended)
+        if not ended:
+            self._require_disk()
+
+    def _require_left_alone(self, *, ended: bool) -> None:
+        """Look whether somebody else had a hand in how things stand.
+
+        Raises:
+            SandboxError: somebody had.
+        """
         fault = self._sandbox._watch.fault(self._container, self._listening, ended=ended)
         if fault:
             raise SandboxError(fault)
-        if not ended:
-            self._require_disk()
 
     def _require_disk(self) -> None:
         """Look whether the engine's disk had room for what the candidate wrote.

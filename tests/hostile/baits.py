@@ -23,7 +23,9 @@ class Baits:
         """Lay them out."""
         self._lock = threading.Lock()
         self.secret = secrets.token_hex(16)
-        os.environ[ENVIRONMENT] = self.secret
+        # A name of its own: several suites of one process may have theirs.
+        self._variable = f"{ENVIRONMENT}_{self.secret[:8]}"
+        os.environ[self._variable] = self.secret
         self.folder = Path(tempfile.mkdtemp(prefix="ml-bench-bait-"))
         self.folder.chmod(0o777)
         self.file = self.folder / "secret"
@@ -69,7 +71,7 @@ class Baits:
         for one in self._sockets:
             one.close()
         shutil.rmtree(self.folder)
-        del os.environ[ENVIRONMENT]
+        del os.environ[self._variable]
 
 
 def _listening(family: socket.AddressFamily, address: tuple[str, int] | str) -> socket.socket:

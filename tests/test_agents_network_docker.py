@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -14,8 +15,9 @@ from ml_bench_metric.sandbox import docker_engine
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_solvers.agents.allowed_hosts import AllowedHosts
-from ml_bench_solvers.agents.docker_workspace import LIMITS, Site, require_network
+from ml_bench_solvers.agents.docker_workspace import Site, require_network
 from ml_bench_solvers.agents.trajectory import NETWORK, read_steps
+from tests.test_agents_cli import agent
 from tests.test_agents_workspace_docker import opened, workspaces
 
 pytestmark = pytest.mark.docker
@@ -94,8 +96,16 @@ def test_an_engine_elsewhere_is_refused(
     require_network(docker_sandbox.client, Site(), sample_image)
 
 
-def test_no_container_of_the_judge_has_the_proxy(docker_sandbox: DockerSandbox, sample_image: str) -> None:
-    from ml_bench_metric.sandbox.docker_container import host_options
-    from ml_bench_metric.sandbox.protocol import ANY_SLOT
-
-    assert "mounts" not in host_options(LIMITS, ANY_SLOT)
+def test_the_list_is_told_with_the_run_and_judging_has_none_of_it(tmp_path: Path, sample_image: str, port: int) -> None:
+    judged = '[ -z "$http_proxy$https_proxy$HTTP_PROXY$HTTPS_PROXY" ] && [ ! -e /dev/ml-bench ]'
+    work = f"({fetch(f'http://{HOST}:{port}/file')}\n) > got; grep -q outside got && echo '{judged}' > run.sh"
+    options = ("--agent", "command", "--inside", "--command", work, "--label", "x", "--repositories", "tiny-text")
+    network = ("--network", "allowlist", "--allow", "b.invalid", "--allow", f"{HOST}:{port}")
+    numbers, _ = agent(tmp_path, *options, *network)
+    assert numbers["overall"]["success"]["original"]["value"] == 1.0
+    allowed = [f"{HOST}:{port}", "b.invalid"]
+    assert (numbers["network"], numbers["allowed"]) == ("allowlist", allowed)
+    (one, *_) = sorted((tmp_path / "run" / "tasks").glob("*/*/*/agent.json"))
+    assert json.loads(one.read_text())["allowed"] == allowed
+    _, said = agent(tmp_path, *options, *network[:4], expected=2)
+    assert "another run" in said

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from ml_bench_solvers.agents.allowed_hosts import AllowedHosts
+from ml_bench_solvers.agents.docker_workspace import Site
 from ml_bench_solvers.agents.proxy import SOCKET, Bounds, Proxy
+from ml_bench_solvers.agents.workspace import Network
 
 QUICK = Bounds(connections=4, head=0.3, connect=2.0, idle=0.3)
 
@@ -304,3 +306,9 @@ def test_closing_ends_what_goes_on_tells_of_it_and_leaves_nothing(running: Start
     assert not one.proxy.folder.parent.exists()
     assert not any(thread.name == "ml-bench-proxy" and thread.is_alive() for thread in threading.enumerate())
     one.proxy.close()
+
+
+@pytest.mark.parametrize(("network", "entries"), [("allowlist", None), ("none", ["a.test"]), ("full", ["a.test"])])
+def test_a_list_without_effect_is_refused(network: Network, entries: list[str] | None) -> None:
+    with pytest.raises(ValueError, match="needs a list of hosts"):
+        Site(network=network, allowed=AllowedHosts.parse(entries) if entries else None)

@@ -119,6 +119,11 @@ class Site:
     allowed: AllowedHosts | None = None
     """Whom network `allowlist` reaches; None for the others."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError where network and list do not belong together: one of them would be without effect."""
+        if (self.network == "allowlist") != (self.allowed is not None):
+            raise ValueError("network allowlist needs a list of hosts, and no other network has one")
+
     @property
     def network_mode(self) -> str:
         """The network, as the engine calls it."""

@@ -70,6 +70,10 @@ class _Asked:
     received: int = 0
 
 
+class _NothingAskedError(Exception):
+    """A client came and went: a relay that looks whether we are there."""
+
+
 class _RefusedError(Exception):
     def __init__(self, status: str, why: str) -> None:
         super().__init__(why)
@@ -148,6 +152,7 @@ class Proxy:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked, began = _Asked(), time.monotonic()
+        told = True
         try:
             try:
                 if len(self._tasks) > self._bounds.connections:
@@ -156,6 +161,8 @@ class Proxy:
             except _RefusedError as refused:
                 asked.why = str(refused)
                 writer.write(_answer(refused))
+        except _NothingAskedError:
+            told = False
         except (OSError, asyncio.TimeoutError) as error:
             # What has begun can only be broken off.
             asked.why = str(error) or type(error).__name__
@@ -164,7 +171,8 @@ class Proxy:
             writer.transport.abort()
             raise
         finally:
-            self._report({**vars(asked), "seconds": round(time.monotonic() - began, 3)})
+            if told:
+                self._report({**vars(asked), "seconds": round(time.monotonic() - began, 3)})
             await _close(writer)
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: _Asked) -> None:
@@ -172,7 +180,9 @@ class Proxy:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._bounds.head)
         except asyncio.TimeoutError:
             raise _RefusedError("408 Request Timeout", "no whole request came in time") from None
-        except asyncio.IncompleteReadError:
+        except asyncio.IncompleteReadError as error:
+            if not error.partial:
+                raise _NothingAskedError from None
             raise _RefusedError("400 Bad Request", "no whole request came") from None
         except asyncio.LimitOverrunError:
             raise _RefusedError(

@@ -102,6 +102,7 @@ class _Plan:
             "command": self.command,
             "start": site.start,
             "network": site.network_mode if site.network == "full" else site.network,
+            **({} if site.allowed is None else {"allowed": list(site.allowed.entries)}),
             "budget": self.budget.model_dump(mode="json"),
             "workspace": site.limits.model_dump(mode="json", exclude={"seconds"}),
             "changes": site.changes.model_dump(mode="json"),
@@ -157,10 +158,19 @@ def agent(
     network: Annotated[
         Literal["none", "allowlist", "full"],
         typer.Option(
-            help="What agents reach: nothing, or (full) all that the machine reaches; what they leave is "
-            "judged without."
+            help="What agents reach: nothing, the hosts that --allow names, or (full) all that the machine reaches; "
+            "what they leave is judged without."
         ),
     ] = "none",
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="HOST[:PORT]",
+            help="A host that --network allowlist reaches, or *.HOST for all below it, at ports 80 and 443 or the one "
+            "given; may be repeated.",
+        ),
+    ] = None,
     host_network: Annotated[
         bool, typer.Option("--host-network", help="With --network full: the machine's own, its loopback included.")
     ] = False,
@@ -262,6 +272,7 @@ def agent(
         start,
         network,
         host_network,
+        allow or [],
         variables or [],
         max_seconds,
         _changes(start, max_changes, max_changed_files),
@@ -285,6 +296,7 @@ def agent(
             judged_seconds=limit_time or SCRIPT_SECONDS,
             start=start,
             network=network,
+            allowed=_allowed(site),
         )
         one = way.agent(out, conduct, limits_cost=max_cost is not None or max_total_cost is not None)
     else:
@@ -326,14 +338,22 @@ def _site(
     start: Literal["prepared", "bare"],
     network: Literal["none", "allowlist", "full"],
     host_network: bool,
+    allow: list[str],
     variables: list[str],
     seconds: float,
     changes: ChangeLimits,
 ) -> Site:
+    from ml_bench_solvers.agents.allowed_hosts import AllowedHosts
     from ml_bench_solvers.agents.docker_workspace import LIMITS, Site
 
     if host_network and network != "full":
         raise typer.BadParameter("--host-network is a way to have --network full; give that too")
+    if (network == "allowlist") != bool(allow):
+        raise typer.BadParameter("--network allowlist and --allow HOST belong together; give both or neither")
+    try:
+        allowed = AllowedHosts.parse(allow) if allow else None
+    except ValueError as error:
+        raise typer.BadParameter(f"--allow: {error}") from error
     pairs = [variable.partition("=") for variable in variables]
     if wrong := [name for name, equals, _ in pairs if not equals or not name.isidentifier()]:
         raise typer.BadParameter(f"--variable {wrong[0]!r} is none; write NAME=VALUE")
@@ -346,7 +366,12 @@ def _site(
         variables={name: value for name, _, value in pairs},
         seconds=seconds,
         host_network=host_network,
+        allowed=allowed,
     )
+
+
+def _allowed(site: Site) -> tuple[str, ...]:
+    return () if site.allowed is None else site.allowed.entries
 
 
 def _budget(kind: Kind, max_turns: int | None, max_seconds: float, max_cost: float | None) -> Budget:
@@ -416,7 +441,7 @@ def _work(plan: _Plan, console: Console) -> tuple[list[Attempt], Purse, bool]:
             stop = Stop()
             if todo:
                 require_network(_client(place), plan.site, next(iter(images.by_task.values())).digest)
-                manner = Manner(plan.site.start, plan.site.network, plan.budget, images.digests)
+                manner = Manner(plan.site.start, plan.site.network, _allowed(plan.site), plan.budget, images.digests)
                 run = AgentRun(
                     plan.agent, out, _opener(place, images, plan.site), manner, purse, place.workers.slots, stop
                 )
@@ -508,7 +533,13 @@ def _report(plan: _Plan, summary: Summary, ended: list[Attempt], spent: float) -
     from ml_bench_solvers.agents.report import REPORT_FILE, agent_report
 
     report = agent_report(
-        summary, ended, agent=plan.agent.name, start=plan.site.start, network=plan.site.network, spent=spent
+        summary,
+        ended,
+        agent=plan.agent.name,
+        start=plan.site.start,
+        network=plan.site.network,
+        spent=spent,
+        allowed=_allowed(plan.site),
     )
     try:
         write_whole(plan.out / REPORT_FILE, report.to_json(indent=2) + "\n")

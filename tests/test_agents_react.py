@@ -66,6 +66,8 @@ def test_a_bare_start_and_a_network_are_told(workspace: FakeWorkspace) -> None:
     requests, _ = solve(workspace, in_turn(END), Conduct(start="bare", network="full"))
     text = requests[0]["messages"][1]["content"]
     assert "nothing that it needs is installed" in text and "/opt/env" in text and "There is no network" not in text
+    requests, _ = solve(workspace, in_turn(END), Conduct(network="allowlist", allowed=("a.test", "*.b.test")))
+    assert "these hosts only" in (text := requests[0]["messages"][1]["content"]) and "a.test, *.b.test" in text
 
 
 def test_every_step_is_recorded_with_what_it_took(workspace: FakeWorkspace) -> None:

@@ -84,6 +84,13 @@ def test_no_number_is_cut_in_a_narrow_terminal() -> None:
     assert "Long-Name-O…" in text
 
 
+def test_the_hosts_that_agents_could_reach_stand_in_the_title() -> None:
+    hosts = ("*.example.org", "pypi.org")
+    one = report([], [], "a/1").model_copy(update={"network": "allowlist", "allowed": hosts})
+    assert "network allowlist (*.example.org, pypi.org); success" in shown(one)
+    assert "network none; success" in shown(report([], [], "a/1"))
+
+
 def test_an_interval_stands_beside_the_rate() -> None:
     names = [f"a/{number}" for number in range(10)]
     results = [result(name, execution=PASSING if number < 5 else FAILING) for number, name in enumerate(names)]

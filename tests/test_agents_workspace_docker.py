@@ -14,7 +14,6 @@ from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.sandbox.docker_engine import OWNER_LABEL, list_containers, owner
 from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
 from ml_bench_metric.sandbox.limits import MIB
-from ml_bench_metric.sandbox.protocol import SandboxError
 from ml_bench_metric.tasks import load_tasks
 from ml_bench_solvers.agents.budget import Budget, Meter, Purse, Spent
 from ml_bench_solvers.agents.docker_workspace import LIMITS, DockerWorkspace, Site, require_network
@@ -195,14 +194,6 @@ def test_an_image_without_the_tasks_folder_is_no_fault_of_the_agent(
     with Trajectory(tmp_path / "t") as steps, pytest.raises(WorkspaceError, match="cannot work in image"):
         DockerWorkspace(docker_sandbox, TASK, digest, Site(), meter, steps)
     assert workspaces() == []
-
-
-def test_a_list_of_allowed_hosts_is_refused_and_says_what_there_is_instead(
-    docker_sandbox: DockerSandbox, sample_image: str
-) -> None:
-    with pytest.raises(SandboxError, match="not implemented"):
-        require_network(docker_sandbox.client, Site(network="allowlist"), sample_image)
-    require_network(docker_sandbox.client, Site(), sample_image)
 
 
 def test_the_machines_own_network_is_had_only_by_who_asks_for_it(

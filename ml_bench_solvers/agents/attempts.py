@@ -38,6 +38,8 @@ class Attempt(JsonRecord):
     agent: str
     start: Start
     network: Network
+    allowed: tuple[Text, ...] = ()
+    """The hosts that network `allowlist` reaches."""
     image: str = ""
     """Digest of the image; empty where there was none."""
     why: Why

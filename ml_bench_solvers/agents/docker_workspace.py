@@ -31,10 +31,14 @@ from ml_bench_metric.sandbox.engine_disk import EngineDisk
 from ml_bench_metric.sandbox.execution import Output
 from ml_bench_metric.sandbox.limits import GIB, MIB, Limits
 from ml_bench_metric.sandbox.protocol import ANY_SLOT, SandboxError, Slot
+from ml_bench_metric.store import RunError
 from ml_bench_metric.tasks import WORKSPACE, Task
+from ml_bench_solvers.agents import relay
+from ml_bench_solvers.agents.allowed_hosts import AllowedHosts
 from ml_bench_solvers.agents.budget import Meter, Used
 from ml_bench_solvers.agents.changes import ChangeLimits, Changes, take_changes
-from ml_bench_solvers.agents.trajectory import USED, Trajectory
+from ml_bench_solvers.agents.proxy import Proxy
+from ml_bench_solvers.agents.trajectory import NETWORK, USED, Trajectory
 from ml_bench_solvers.agents.workspace import Network, Ran, Start, WorkspaceError
 
 if TYPE_CHECKING:
@@ -112,6 +116,13 @@ class Site:
     """Wall time that agents have."""
     host_network: bool = False
     """Whether network `full` is the machine's own, its loopback included, where the engine has no bridge."""
+    allowed: AllowedHosts | None = None
+    """Whom network `allowlist` reaches; None for the others."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where network and list do not belong together: one of them would be without effect."""
+        if (self.network == "allowlist") != (self.allowed is not None):
+            raise ValueError("network allowlist needs a list of hosts, and no other network has one")
 
     @property
     def network_mode(self) -> str:
@@ -125,7 +136,8 @@ def require_network(client: DockerClient, site: Site, image: str) -> None:
     """Look whether the engine gives agents the network that they are to have, by a container that does nothing.
 
     `full` is Docker's own bridge: everything that the engine's machine reaches, but not the machine's own loopback,
-    where its services, the engine perhaps among them, expect nobody but its users.
+    where its services, the engine perhaps among them, expect nobody but its users. `allowlist` is no network at all,
+    but a socket of this machine with a `Proxy` behind it: whether an image can reach that its workspace finds out.
 
     Args:
         client: of the engine.
@@ -138,10 +150,12 @@ def require_network(client: DockerClient, site: Site, image: str) -> None:
     if site.network == "none":
         return
     if site.network == "allowlist":
-        raise SandboxError(
-            "network allowlist is not implemented: nothing here filters by host; take none, or full with a firewall "
-            "of your own around the engine's bridge"
-        )
+        if not docker_engine.is_local(client):
+            raise SandboxError(
+                "network allowlist needs an engine on this machine: its containers reach a socket here; take none, or "
+                "full with a firewall of your own around the engine's bridge"
+            )
+        return
     api: Any = client.api
     container = ""
     try:
@@ -193,12 +207,16 @@ class DockerWorkspace:
         self._user = image.user
         self._folder = image.root + task.working_folder.removeprefix(WORKSPACE)
         self._repository = f"{image.root}/{task.directory}"
-        self._variables = {**image.variables, **site.variables, **task.variables}
+        proxies = {} if site.allowed is None else relay.VARIABLES
+        self._variables = {**image.variables, **proxies, **site.variables, **task.variables}
         self._lock = threading.Lock()
         self._aborted = False
         self.container = ""
         """Its id."""
         self._disk: DiskWatch | None = None
+        self._proxy: Proxy | None = None
+        self._relay_ended = False
+        """Whether ours was ended with all else; one that the agent has ended stays so."""
         try:
             self._make(sandbox, task, image, slot)
         except BaseException as error:
@@ -229,6 +247,11 @@ class DockerWorkspace:
         if fault:
             ran = Ran(status=126, output=fault)
         else:
+            if self._relay_ended:
+                self._relay_ended = False
+                # What the agent has made of its Python is its own affair.
+                if said := self._start_relay():
+                    self._heard({"allowed": False, "why": f"the proxy cannot be reached any more: {said}"})
             seconds = max(0.1, min(timeout, self._meter.seconds_left))
             ended = self._run([_RUN, "ml-bench", f"{seconds + _INSIDE_SECONDS:.3f}", command], seconds)
             output = ended.stdout.head + (_GAP if ended.stdout.truncated else "") + ended.stdout.tail
@@ -323,6 +346,8 @@ class DockerWorkspace:
                 docker_engine.remove_container(self._client, container)
                 # It returns at once where another thread removes it; nothing may be left when we are done.
                 self._api.wait(container, condition="removed", timeout=_REMOVAL_SECONDS)
+        if self._proxy is not None:
+            self._proxy.close()
 
     def __enter__(self) -> DockerWorkspace:
         """Return self."""
@@ -335,8 +360,14 @@ class DockerWorkspace:
         self.close()
 
     def _make(self, sandbox: DockerSandbox, task: Task, image: TaskImage, slot: Slot) -> None:
+        from docker.types import Mount
+
         site = self._site
         host = {**host_options(site.limits, slot), "network_mode": site.network_mode}
+        if site.allowed is not None:
+            self._proxy = Proxy(site.allowed, self._heard)
+            # Read-only: a socket can be connected to all the same, but not replaced.
+            host["mounts"] = [Mount(relay.MOUNT, str(self._proxy.folder), type="bind", read_only=True)]
         with self._lock:
             created = self._api.create_container(
                 image.digest,
@@ -348,7 +379,7 @@ class DockerWorkspace:
                 labels={docker_engine.OWNER_LABEL: docker_engine.owner(), **CONTAINER_LABELS},
                 host_config=self._api.create_host_config(**host),
                 use_config_proxy=False,
-                **({"hostname": "localhost"} if site.network == "none" else {}),
+                **({"hostname": "localhost"} if site.network_mode == "none" else {}),
             )
             self.container = str(created["Id"])
         self._start()
@@ -363,12 +394,27 @@ class DockerWorkspace:
             raise WorkspaceError(f"an agent cannot work in image {image.digest}: {said}")
         if not prepared.stdout.head:
             self._variables.setdefault("HOME", "/tmp")
+        if said := self._start_relay():
+            raise WorkspaceError(f"an agent in image {image.digest} cannot reach its proxy: {said}")
         self._disk.start()
 
     def _start(self) -> None:
         self._api.start(self.container)
         self._first = int(self._api.inspect_container(self.container)["State"]["Pid"])
         self._usage = CgroupReader(self._first, self.container)
+
+    def _start_relay(self) -> str:
+        """Start what brings the agent to its proxy, if it has one; return why that failed, empty where it did not."""
+        if self._proxy is None:
+            return ""
+        ended = self._run([relay.START, "ml-bench", relay.PROGRAM], _START_SECONDS, cwd="/")
+        lines = ended.stderr.head.strip().splitlines()
+        return "" if ended.status == 0 else lines[-1] if lines else f"status {ended.status}"
+
+    def _heard(self, facts: Mapping[str, Any]) -> None:
+        # The agent's own next step finds the file unwritable, too, and can say so.
+        with contextlib.suppress(RunError):
+            self.record(NETWORK, facts)
 
     def _check(self) -> None:
         """Look whether the agent may go on.
@@ -449,6 +495,7 @@ class DockerWorkspace:
             self._start()
         except Exception as error:
             raise WorkspaceError(f"the container does not start again: {docker_engine.one_line(error)}") from error
+        self._relay_ended = self._proxy is not None
 
     def _written_bytes(self) -> int | None:
         """Return what was written; see `DockerPrepared`, which measures candidates in the same way."""

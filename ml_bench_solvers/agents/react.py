@@ -69,6 +69,8 @@ class Conduct:
     """What the workspace is, for the prompt."""
     network: Network = "none"
     """As above."""
+    allowed: tuple[str, ...] = ()
+    """The hosts that network `allowlist` reaches, for the prompt."""
 
 
 class ReactAgent:
@@ -115,6 +117,7 @@ class ReactAgent:
             "template": self.template.name,
             "tools": tools[:12],
             **asdict(self.conduct),
+            "allowed": list(self.conduct.allowed),
         }
 
     def solve(self, task: Task, workspace: Workspace) -> None:
@@ -156,6 +159,7 @@ class _Work:
             "protocol": "text" if text else "tools",
             "start": conduct.start,
             "network": conduct.network,
+            "allowed": ", ".join(conduct.allowed),
             "turns": conduct.turns,
             "seconds": conduct.seconds and round(conduct.seconds),
             "command_seconds": round(COMMAND_SECONDS),

@@ -79,6 +79,8 @@ class AgentReport(JsonRecord):
     agent: str
     start: str
     network: str
+    allowed: tuple[str, ...] = ()
+    """The hosts that network `allowlist` reaches."""
     rule: Rule
     """The rule that leads; numbers of both are here."""
     counted: bool = True
@@ -90,7 +92,14 @@ class AgentReport(JsonRecord):
 
 
 def agent_report(
-    summary: Summary, attempts: Sequence[Attempt], *, agent: str, start: str, network: str, spent: float
+    summary: Summary,
+    attempts: Sequence[Attempt],
+    *,
+    agent: str,
+    start: str,
+    network: str,
+    spent: float,
+    allowed: tuple[str, ...] = (),
 ) -> AgentReport:
     """Return the numbers of a run.
 
@@ -101,12 +110,14 @@ def agent_report(
         start: what it found.
         network: what it reached.
         spent: see `AgentReport.spent`.
+        allowed: see `AgentReport.allowed`.
     """
     counted = not agent.startswith(COMMAND)
     return AgentReport(
         agent=agent,
         start=start,
         network=network,
+        allowed=allowed,
         rule=summary.rule,
         counted=counted,
         overall=_row(summary.overall, attempts, counted),
@@ -145,7 +156,8 @@ def render(report: AgentReport, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    title = f"{report.agent}: start {report.start}, network {report.network}; success in %, rule {report.rule}"
+    network = " ".join([report.network, *([f"({', '.join(report.allowed)})"] if report.allowed else [])])
+    title = f"{report.agent}: start {report.start}, network {network}; success in %, rule {report.rule}"
     console.print(Text(printable(title), style="bold"))
     rows = {**{printable(name): row for name, row in report.repositories.items()}, "all": report.overall}
     cells = [_cells(row, report.rule) for row in rows.values()]

@@ -77,6 +77,8 @@ class Manner:
 
     start: Start = "prepared"
     network: Network = "none"
+    allowed: tuple[str, ...] = ()
+    """The hosts that network `allowlist` reaches."""
     budget: Budget = field(default_factory=Budget)
     images: Mapping[str, str] = field(default_factory=dict)
     """`task_id` -> digest of its image, for the record."""
@@ -279,6 +281,7 @@ class AgentRun:
             agent=self._agent.name,
             start=manner.start,
             network=manner.network,
+            allowed=manner.allowed,
             image=manner.images.get(work.task.task_id, ""),
             why=why,
             reason=reason,

@@ -30,6 +30,8 @@ _DEPTH = 12
 
 USED = "used"
 """The kind of a step that says what was used: turns, tokens, money."""
+NETWORK = "network"
+"""The kind of a step that says what was asked of the network, and whether it was allowed."""
 _ALWAYS = (USED, "ended")
 
 

@@ -71,6 +71,8 @@ def _ending(ended: Attempt | None) -> Iterator[str]:
     used = ended.used
     yield f"ended      {ended.why}{f': {ended.reason}' if ended.reason else ''}"
     yield f"worked in  image {ended.image or 'none'}, start {ended.start}, network {ended.network}"
+    if ended.allowed:
+        yield f"reached    {', '.join(ended.allowed)} at the most"
     yield (
         f"used       {ended.seconds:.1f} s, {used.turns} turns, {used.prompt_tokens} tokens in, "
         f"{used.completion_tokens} out, cost {used.cost:.4f}"

@@ -11,6 +11,7 @@ logs=$(mktemp -d)
 sandboxes=(tests/hostile tests/test_docker_sandbox.py tests/test_engine_faults.py tests/test_podman.py)
 started=()
 
+# shellcheck disable=SC2317 # called by the trap
 end() {
     local one
     for one in "${started[@]}"; do kill -- "-$one" 2>/dev/null; done

@@ -7,8 +7,8 @@ set -m
 
 pytest=$1 python=$2
 logs=$(mktemp -d)
-# The first part: what sandboxes and engines do. None of it takes CPUs for itself, as evaluations do.
-sandboxes=(tests/hostile tests/test_docker_sandbox.py tests/test_engine_faults.py tests/test_podman.py)
+# The first part: what sandboxes and engines do, and what is done to them.
+sandboxes=(tests/hostile tests/hostile_agents tests/test_docker_sandbox.py tests/test_engine_faults.py tests/test_podman.py)
 started=()
 
 # shellcheck disable=SC2317 # called by the trap

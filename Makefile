@@ -10,7 +10,7 @@ INSTALLED := .venv/installed
 export HF_HUB_OFFLINE := 1
 export HF_EVALUATE_OFFLINE := 1
 
-.PHONY: help demo test venv engine browser podman images lint clean
+.PHONY: help demo test test-long venv engine browser podman images lint clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -19,9 +19,12 @@ help: ## show this
 demo: images ## evaluate the sample benchmark in containers, and show Pass@k
 	$(BIN)/ml-bench evaluate ml_bench_sample/predictions.jsonl --tasks sample --split L --limit-time 5 --limit-memory 512m --out runs/demo --restart
 
-test: lint images browser podman ## all checks and tests
+test: lint images browser ## all checks and tests
 	bash scripts/run-tests.sh $(BIN)/pytest $(BIN)/python
 	bash scripts/test-harnesses.sh $(BIN)/python
+
+test-long: images podman ## hostile agents, and Podman under Docker's contract: minutes more
+	$(BIN)/pytest -m docker -p no:cacheprovider tests/hostile_agents tests/test_podman.py
 
 lint: venv ## the checks that need no engine: ruff, mypy
 	$(BIN)/ruff check .

@@ -23,7 +23,10 @@ from ml_bench_solvers.prompts import prompts_for
 pytestmark = pytest.mark.docker
 
 TASKS = load_tasks("sample", "L")
-TEXTS = {prompt.messages[-1]["content"]: task for task, prompt in prompts_for(TASKS.tasks, "oracle")}
+TEXTS = {
+    "\n\n".join(message["content"] for message in prompt.messages): task
+    for task, prompt in prompts_for(TASKS.tasks, "oracle")
+}
 
 
 class Model(LM):

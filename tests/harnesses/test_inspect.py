@@ -89,7 +89,7 @@ def test_an_empty_answer_is_worth_nothing(sample_image: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [({"rule": "lax"}, "rule is 'lax'"), ({"k": 5}, "no k has a value"), ({"setting": "whole"}, "has no prompts")],
+    [({"rule": "lax"}, "rule is 'lax'"), ({"k": 5}, "no k has a value"), ({"setting": "whole"}, "there is no setting")],
 )
 def test_what_cannot_be_scored_or_asked_is_told_before_a_model_is(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +19,56 @@ _LINE_SECONDS = 30.0
 """How often a line is written where there is no terminal, in seconds."""
 
 
-class EvaluationProgress:
+AnyView = TypeVar("AnyView", bound="_View")
+
+
+class _View:
+    """A bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console, what: str, total: int, *, visible: bool) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._console = console
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._lines = visible and not console.is_terminal and total > 0
+        self._next_line = time.monotonic() + _LINE_SECONDS
+        self._bar = Progress(
+            TextColumn(what),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[said]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not (visible and console.is_terminal and total > 0),
+        )
+        self._task = self._bar.add_task("", total=total, said="")
+
+    def _count(self, parts: list[str], otherwise: str = "") -> None:
+        """Count one more, and show what there is to say; a line has something else where there is nothing."""
+        self._done += 1
+        shown = ", ".join(parts)
+        self._bar.update(self._task, advance=1, said=shown)
+        now = time.monotonic()
+        if self._lines and (now >= self._next_line or self._done == self._total):
+            self._next_line = now + _LINE_SECONDS
+            said = shown or otherwise
+            self._console.print(f"{self._done} of {self._total} {self._what}" + (f", {said}" if said else ""))
+
+    def __enter__(self: AnyView) -> AnyView:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bar as it is."""
+        self._bar.stop()
+
+
+class EvaluationProgress(_View):
     """Counts results, and shows how far an evaluation is and what its score looks like so far."""
 
     def __init__(self, console: Console, total: int, rule: Rule | None, *, visible: bool) -> None:
@@ -31,59 +80,42 @@ class EvaluationProgress:
             rule: of the running score; None where the candidates have none.
             visible: whether to show anything at all.
         """
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
         from ml_bench_metric.summary import RunningScore
 
-        self._console = console
-        self._total = total
+        super().__init__(console, "candidates", total, visible=visible)
         self._score = RunningScore(rule) if rule else None
-        self._lines = visible and not console.is_terminal and total > 0
-        self._done = 0
         self._errors = 0
-        self._next_line = time.monotonic() + _LINE_SECONDS
-        self._bar = Progress(
-            TextColumn("candidates"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[score]}"),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not (visible and console.is_terminal and total > 0),
-        )
-        self._task = self._bar.add_task("", total=total, score="")
 
     def advance(self, result: Result) -> None:
         """Take the next result."""
-        self._done += 1
         score = self._score.add(result) if self._score else None
         if result.execution is not None and result.execution.outcome == "environment_error":
             self._errors += 1
         parts = [] if score is None else [f"pass@1 so far {100 * score:.1f} %"]
         if self._errors:
             parts.append(f"{self._errors} environment error{'s' if self._errors > 1 else ''}")
-        shown = ", ".join(parts)
-        self._bar.update(self._task, advance=1, score=shown)
-        now = time.monotonic()
-        if self._lines and (now >= self._next_line or self._done == self._total):
-            self._next_line = now + _LINE_SECONDS
-            if not shown and self._score:
-                shown = "no score yet"
-            self._console.print(f"{self._done} of {self._total} candidates" + (f", {shown}" if shown else ""))
-
-    def __enter__(self) -> EvaluationProgress:
-        """Show the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the bar as it is."""
-        self._bar.stop()
+        self._count(parts, "no score yet" if self._score else "")
 
 
-class GenerationProgress:
+class _Tally(_View):
+    """Counts what ended in which way, and what it cost."""
+
+    def __init__(self, console: Console, what: str, usual: str, total: int, *, visible: bool) -> None:
+        super().__init__(console, what, total, visible=visible)
+        self._usual = usual
+        self._kinds: Counter[str] = Counter()
+        self._cost = 0.0
+
+    def _take(self, kind: str, cost: float) -> None:
+        self._kinds[kind] += 1
+        self._cost += cost
+        parts = [f"{count} {kind}" for kind, count in self._kinds.items() if kind != self._usual]
+        if self._cost:
+            parts.append(f"cost {self._cost:.4f}")
+        self._count(parts)
+
+
+class GenerationProgress(_Tally):
     """Counts answers, and shows how far a generation is, what kinds of answers came and what they cost."""
 
     def __init__(self, console: Console, total: int, *, visible: bool) -> None:
@@ -94,52 +126,14 @@ class GenerationProgress:
             total: number of answers that are asked for.
             visible: whether to show anything at all.
         """
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self._console = console
-        self._total = total
-        self._lines = visible and not console.is_terminal and total > 0
-        self._kinds: Counter[str] = Counter()
-        self._cost = 0.0
-        self._next_line = time.monotonic() + _LINE_SECONDS
-        self._bar = Progress(
-            TextColumn("answers"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[kinds]}"),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not (visible and console.is_terminal and total > 0),
-        )
-        self._task = self._bar.add_task("", total=total, kinds="")
+        super().__init__(console, "answers", "ok", total, visible=visible)
 
     def advance(self, answer: Answer) -> None:
         """Take the next answer."""
-        self._kinds[answer.status] += 1
-        self._cost += answer.cost or 0.0
-        parts = [f"{count} {kind}" for kind, count in self._kinds.items() if kind != "ok"]
-        if self._cost:
-            parts.append(f"cost {self._cost:.4f}")
-        shown = ", ".join(parts)
-        self._bar.update(self._task, advance=1, kinds=shown)
-        done, now = self._kinds.total(), time.monotonic()
-        if self._lines and (now >= self._next_line or done == self._total):
-            self._next_line = now + _LINE_SECONDS
-            self._console.print(f"{done} of {self._total} answers" + (f", {shown}" if shown else ""))
-
-    def __enter__(self) -> GenerationProgress:
-        """Show the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the bar as it is."""
-        self._bar.stop()
+        self._take(answer.status, answer.cost or 0.0)
 
 
-class AgentProgress:
+class AgentProgress(_Tally):
     """Counts attempts of agents, and shows how far a run is, why they ended and what they cost."""
 
     def __init__(self, console: Console, total: int, *, visible: bool) -> None:
@@ -150,46 +144,8 @@ class AgentProgress:
             total: number of attempts that are to be made.
             visible: whether to show anything at all.
         """
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self._console = console
-        self._total = total
-        self._lines = visible and not console.is_terminal and total > 0
-        self._kinds: Counter[str] = Counter()
-        self._cost = 0.0
-        self._next_line = time.monotonic() + _LINE_SECONDS
-        self._bar = Progress(
-            TextColumn("attempts"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[kinds]}"),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not (visible and console.is_terminal and total > 0),
-        )
-        self._task = self._bar.add_task("", total=total, kinds="")
+        super().__init__(console, "attempts", "done", total, visible=visible)
 
     def advance(self, attempt: Attempt) -> None:
         """Take the next attempt."""
-        self._kinds[attempt.why] += 1
-        self._cost += attempt.used.cost
-        parts = [f"{count} {kind}" for kind, count in self._kinds.items() if kind != "done"]
-        if self._cost:
-            parts.append(f"cost {self._cost:.4f}")
-        shown = ", ".join(parts)
-        self._bar.update(self._task, advance=1, kinds=shown)
-        done, now = self._kinds.total(), time.monotonic()
-        if self._lines and (now >= self._next_line or done == self._total):
-            self._next_line = now + _LINE_SECONDS
-            self._console.print(f"{done} of {self._total} attempts" + (f", {shown}" if shown else ""))
-
-    def __enter__(self) -> AgentProgress:
-        """Show the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the bar as it is."""
-        self._bar.stop()
+        self._take(attempt.why, attempt.used.cost)

@@ -6,10 +6,11 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+
+from tests.local_server import LocalServer
 
 
 @dataclass
@@ -40,10 +41,11 @@ class Mishap:
     """Whether nothing more is sent after those, while the connection stays."""
 
 
-class FileServer:
+class FileServer(LocalServer):
     """The server: what it has, what it does to the next requests, and what it was asked."""
 
     def __init__(self) -> None:
+        super().__init__(_Handler)
         self.files: dict[str, File] = {}
         self.mishaps: dict[str, list[Mishap]] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
@@ -51,38 +53,13 @@ class FileServer:
         self.heeds_if_range = True
         self.silent = threading.Event()
         """Set when a silent answer has sent all that it sends."""
-        self.released = threading.Event()
-        """Ends the silence: the connection is closed then."""
-        self._server = _Server(self)
 
     def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}{path}"
+        return f"{self.address}{path}"
 
     def asked(self, method: str = "GET") -> list[tuple[str, dict[str, str]]]:
         """Return path and headers of the requests of a method."""
         return [(path, headers) for one, path, headers in self.requests if one == method]
-
-    def __enter__(self) -> FileServer:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, owner: FileServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.owner = owner
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: clients that go away are what the tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,8 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _owner(self) -> FileServer:
-        assert isinstance(self.server, _Server)
-        return self.server.owner
+        owner: FileServer = self.server.owner  # type: ignore[attr-defined]
+        return owner
 
     def _note(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}

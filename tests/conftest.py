@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ml_bench_metric.environments.build_log import BuildLog
     from ml_bench_metric.sandbox.docker_sandbox import DockerSandbox
     from tests.image_builds import ImageBuilds
+    from tests.model_server import Serve
     from tests.recipe_builders import RecipeFolder
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -116,3 +118,16 @@ def image_builds(
     yield builds
     builds.remove_images()
     assert builds.builders() == [], "a container was left behind"
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """What starts model servers; they end with the test."""
+    from tests.model_server import ModelServer, Script
+
+    with contextlib.ExitStack() as servers:
+
+        def start(script: Script) -> ModelServer:
+            return servers.enter_context(ModelServer(script))
+
+        yield start

@@ -12,9 +12,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.local_server import LocalServer
 
 Json = dict[str, Any]
 
@@ -129,10 +130,11 @@ def replay(answers: Mapping[str, Sequence[str]], *, together: bool = True) -> Sc
     return script
 
 
-class ModelServer:
+class ModelServer(LocalServer):
     """The server, and what it was asked."""
 
     def __init__(self, script: Script) -> None:
+        super().__init__(_Handler)
         self.script = script
         self.requests: list[Json] = []
         """The JSON of each request so far."""
@@ -141,38 +143,12 @@ class ModelServer:
         self.at_once = 0
         """Requests that are being answered."""
         self.most_at_once = 0
-        self.released = threading.Event()
-        """Ends every silence."""
         self.lock = threading.Lock()
-        self._server = _Server(self)
 
     @property
     def url(self) -> str:
         """What a client takes for its base URL."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> ModelServer:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, owner: ModelServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.owner = owner
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: clients that go away are what the tests are about."""
+        return f"{self.address}/v1"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -182,8 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self) -> None:
-        assert isinstance(self.server, _Server)
-        owner = self.server.owner
+        owner: ModelServer = self.server.owner  # type: ignore[attr-defined]
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with owner.lock:
             owner.at_once += 1
@@ -229,3 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
             owner.released.wait(30)
         if mishap.sends is not None or mishap.silent or not mishap.says_length:
             self.close_connection = True
+
+
+Serve = Callable[[Script], ModelServer]
+"""What the fixture `serve` is: starts a server, which ends with the test."""

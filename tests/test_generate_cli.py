@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import ml_bench_sample
 from ml_bench_metric.predictions import read_predictions
 from ml_bench_metric.tasks import load_tasks
 from tests.generation_builders import logged, predictions
-from tests.model_server import Json, Mishap, ModelServer, Script, completion, error, in_turn, replay
+from tests.model_server import Json, Mishap, ModelServer, Serve, completion, error, in_turn, replay
 
 COMMAND = [sys.executable, "-c", "from ml_bench_cli.main import main; main()"]
 
@@ -41,22 +41,6 @@ def _run(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comple
     process = _start(*arguments, cwd=cwd, **environment)
     stdout, stderr = process.communicate(timeout=60)
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Script], ModelServer]]:
-    servers: list[ModelServer] = []
-
-    def start(script: Script) -> ModelServer:
-        servers.append(ModelServer(script).__enter__())
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.__exit__(None, None, None)
-
-
-Serve = Callable[[Script], ModelServer]
 
 
 def _generate(server: ModelServer, *arguments: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:

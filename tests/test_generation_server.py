@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ml_bench_solvers.generation.answers import Sampling
 from ml_bench_solvers.generation.errors import GenerationStopped
 from ml_bench_solvers.generation.prices import Price
 from tests.generation_builders import FAST, KEY, generate, logged, predictions, stored, texts, work
-from tests.model_server import Json, Mishap, ModelServer, Script, completion, error, events, in_turn
+from tests.model_server import Json, Mishap, Serve, completion, error, events, in_turn
 
 NASTY = "ls 'ä€𝄞'\n\t\"quoted\" \\ \x00 \u200b 한국어"
 
@@ -25,22 +24,6 @@ KEEP_GOING = replace(FAST, keep_going=True)
 @pytest.fixture(params=[False, True], ids=["whole", "stream"])
 def streams(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Script], ModelServer]]:
-    servers: list[ModelServer] = []
-
-    def start(script: Script) -> ModelServer:
-        servers.append(ModelServer(script).__enter__())
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.__exit__(None, None, None)
-
-
-Serve = Callable[[Script], ModelServer]
 
 
 def test_every_character_of_an_answer_arrives(serve: Serve, tmp_path: Path, streams: bool) -> None:

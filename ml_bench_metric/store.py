@@ -38,6 +38,32 @@ class OtherRunError(RunError):
     """The folder holds results of another run."""
 
 
+def take_folder(path: Path, lock: str, what: str) -> IO[str]:
+    """Make a folder where there is none, and return the lock on it: it is free again when that file is closed.
+
+    Args:
+        path: of the folder.
+        lock: name of the file in it that is locked.
+        what: what uses such folders, for the message, such as `evaluation`.
+
+    Raises:
+        RunError: it cannot be made or written, or another process has it.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        file = (path / lock).open("a", encoding="utf-8")
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be the folder of a run: {error.strerror or error}; give another --out"
+        ) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise RunError(f"{path} is in use by another {what}; wait for it, or give another --out") from error
+    return file
+
+
 class RunFolder:
     """The folder of one run, held by one process at a time.
 
@@ -61,18 +87,7 @@ class RunFolder:
         self._facts: dict[str, Any] = {}
         # JSON has fewer types than Python: what is compared is what would be read back.
         self._identity = json.loads(json.dumps(identity))
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = (path / _LOCK_FILE).open("a", encoding="utf-8")
-        except OSError as error:
-            raise RunError(
-                f"{path} cannot be the folder of a run: {error.strerror or error}; give another --out"
-            ) from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
-            raise RunError(f"{path} is in use by another evaluation; wait for it, or give another --out") from error
+        self._lock = take_folder(path, _LOCK_FILE, "evaluation")
         try:
             stored = self._stored_run()
             # First, and with what only earlier parts knew: results without their identity could be of anything.

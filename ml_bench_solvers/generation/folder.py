@@ -7,7 +7,6 @@ is, and what it came to. `prompts.jsonl` has what was asked, `requests.jsonl` is
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from ml_bench_metric.sealed import cut_torn_line, seal, unseal
-from ml_bench_metric.store import OtherRunError, RunError, differences
+from ml_bench_metric.store import OtherRunError, RunError, differences, take_folder
 from ml_bench_metric.whole_files import DRAFT_SUFFIX, write_whole
 from ml_bench_solvers.generation.answers import Answer
 from ml_bench_solvers.generation.request_log import LOG_FILE
@@ -65,18 +64,8 @@ class GenerationFolder:
         """Key -> answer, of those that are wanted."""
         self.paid = Paid()
         """Of all answers in the folder, those that another one has replaced among them."""
+        self._lock = take_folder(path, _LOCK_FILE, "generation")
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = (path / _LOCK_FILE).open("a", encoding="utf-8")
-        except OSError as error:
-            raise RunError(
-                f"{path} cannot be the folder of a run: {error.strerror or error}; give another --out"
-            ) from error
-        try:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunError(f"{path} is in use by another generation; wait for it, or give another --out") from error
             self._check_identity()
             self._read_answers()
             try:

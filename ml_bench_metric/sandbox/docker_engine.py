@@ -143,6 +143,29 @@ def list_containers(client: DockerClient) -> list[Mapping[str, Any]]:
     return list(records)
 
 
+def layer_bytes(client: DockerClient, container: str) -> int | None:
+    """Return the size of a container's writable layer, without deleted files that are still open.
+
+    Negative where the engine cannot walk the layer, for example through folders too deep for a path: Docker says so
+    itself, Podman by an error. None where that takes longer than any call may: the more files there are, the longer.
+
+    Raises:
+        docker.errors.DockerException: the engine failed.
+    """
+    from docker.errors import APIError
+    from requests.exceptions import ReadTimeout
+
+    try:
+        records = client.api.containers(all=True, size=True, filters={"id": container})
+    except ReadTimeout:
+        return None
+    except APIError as error:
+        if "name too long" not in str(error):
+            raise
+        return -1
+    return int(records[0].get("SizeRw") or 0) if records else 0
+
+
 def remove_container(client: DockerClient, container: str) -> None:
     """Kill and remove a container and its anonymous volumes; one that is gone, or going, is fine."""
     from docker.errors import APIError, NotFound

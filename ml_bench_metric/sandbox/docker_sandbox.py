@@ -415,25 +415,11 @@ class DockerPrepared:
             return None
 
     def _written_bytes(self) -> int | None:
-        """Return the size of the writable layer without the overlay, with deleted files that are still open.
-
-        Negative where the engine cannot walk the layer, for example through folders too deep for a path: Docker says so
-        itself, Podman by an error. None where that takes longer than any call may: the more files a candidate makes,
-        the longer.
-        """
-        from docker.errors import APIError
-        from requests.exceptions import ReadTimeout
-
-        try:
-            records = self._api.containers(all=True, size=True, filters={"id": self._container})
-        except ReadTimeout:
-            return None
-        except APIError as error:
-            if "name too long" not in str(error):
-                raise
-            return -1
-        size = int(records[0].get("SizeRw") or 0) if records else 0
-        return size if size < 0 else max(0, size - self._brought_bytes) + deleted_bytes(self._usage.pids())
+        """Return what was written, without the overlay, with deleted files that are still open; see `layer_bytes`."""
+        size = docker_engine.layer_bytes(self._sandbox.client, self._container)
+        if size is None or size < 0:
+            return size
+        return max(0, size - self._brought_bytes) + deleted_bytes(self._usage.pids())
 
     def _at_limit(self, began: float) -> tuple[Outcome, int | None]:
         """Return how things stand at the time limit: a candidate may have ended while this process was held up."""

@@ -498,20 +498,9 @@ class DockerWorkspace:
         self._relay_ended = self._proxy is not None
 
     def _written_bytes(self) -> int | None:
-        """Return what was written; see `DockerPrepared`, which measures candidates in the same way."""
-        from docker.errors import APIError
-        from requests.exceptions import ReadTimeout
-
-        try:
-            records = self._api.containers(all=True, size=True, filters={"id": self.container})
-        except ReadTimeout:
-            return None
-        except APIError as error:
-            if "name too long" not in str(error):
-                raise
-            return -1
-        size = int(records[0].get("SizeRw") or 0) if records else 0
-        return size if size < 0 else size + deleted_bytes(self._usage.pids())
+        """Return what was written, with deleted files that are still open; see `layer_bytes`."""
+        size = docker_engine.layer_bytes(self._client, self.container)
+        return size if size is None or size < 0 else size + deleted_bytes(self._usage.pids())
 
 
 _GAP = "\n… output left out …\n"

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,6 +17,7 @@ from ml_bench_metric.checks import Checks, Rule, check
 from ml_bench_metric.environments.images import TaskImage
 from ml_bench_metric.execution_cache import ExecutionCache, execution_key
 from ml_bench_metric.extraction import Extraction, Mode, extract
+from ml_bench_metric.handing_out import Feed, Place
 from ml_bench_metric.predictions import Predictions
 from ml_bench_metric.results import RULES, Program, Result, candidate_sha256
 from ml_bench_metric.sandbox.execution import Assets, Execution, Record, Times
@@ -205,7 +205,7 @@ class Evaluation:
         began = time.monotonic()
         # Bounded, so that results wait for a slow reader here instead of gathering in memory.
         done: _Done = queue.Queue(maxsize=4 * len(self._workers.slots))
-        feed = _Feed(todo)
+        feed = Feed(todo)
         # For each slot: who hands it out, who makes the next sandbox, who runs, and who looks into the last one's end.
         with ThreadPoolExecutor(4 * len(self._workers.slots), thread_name_prefix="ml-bench-worker") as pool:
             for slot in self._workers.slots:
@@ -252,12 +252,12 @@ class Evaluation:
     def _job(self, program: str, candidate: Candidate, image: TaskImage) -> Job:
         return job_of(program, candidate.task, image, self._settings, candidate.form, candidate.overlay)
 
-    def _work(self, slot: Slot, feed: _Feed, pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
+    def _work(self, slot: Slot, feed: Feed[Candidate], pool: ThreadPoolExecutor, done: _Done, began: float) -> None:
         """Run candidates one after the other.
 
         While one runs, the next one's sandbox is made, and it is found out what became of the last one.
         """
-        place = _Place(slot)
+        place = Place(slot)
         upcoming: Future[_Planned] | None = None
         last: Future[None] | None = None
         running: Future[None] | None = None
@@ -283,7 +283,7 @@ class Evaluation:
             wait(one for one in (last, running) if one is not None)
             done.put(None)
 
-    def _hand_over(self, planned: _Planned, place: _Place, done: _Done) -> None:
+    def _hand_over(self, planned: _Planned, place: Place, done: _Done) -> None:
         """Run a candidate, and hand its results to the reader."""
         try:
             for result in self._results(planned, place):
@@ -329,7 +329,7 @@ class Evaluation:
         except SandboxError as error:
             planned.error = str(error)
 
-    def _results(self, planned: _Planned, place: _Place) -> Iterator[Result]:
+    def _results(self, planned: _Planned, place: Place) -> Iterator[Result]:
         """Yield the result of a candidate, and those of the candidates that have waited for it.
 
         Nothing for one that waits itself: whoever executes the same job yields its result.
@@ -359,7 +359,7 @@ class Evaluation:
             self._cache.put(planned.key, execution)
         return execution
 
-    def _result(self, planned: _Planned, place: _Place) -> Result:
+    def _result(self, planned: _Planned, place: Place) -> Result:
         execution = None
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -396,7 +396,7 @@ class Evaluation:
             scripts=agent_scripts.kept(planned.scripts),
         )
 
-    def _execute(self, planned: _Planned, place: _Place) -> Execution | None:
+    def _execute(self, planned: _Planned, place: Place) -> Execution | None:
         if planned.extraction.program is None:
             return None
         if planned.known is not None:
@@ -466,30 +466,6 @@ class _Planned:
         return self.image.assets if self.image else "unknown"
 
 
-class _Place:
-    """A slot, which one candidate at a time uses."""
-
-    def __init__(self, slot: Slot) -> None:
-        self.slot = slot
-        self._taken = threading.Lock()
-
-    @contextmanager
-    def used(self) -> Iterator[Callable[[], None]]:
-        """Give what frees the slot, which is waited for, before the block ends; it is free behind it anyway."""
-        self._taken.acquire()
-        freeing = threading.Lock()
-
-        def free() -> None:
-            # Once: behind that, it is somebody else's.
-            if freeing.acquire(blocking=False):
-                self._taken.release()
-
-        try:
-            yield free
-        finally:
-            free()
-
-
 class _InFlight:
     """The executions that are under way, and the candidates that wait for them."""
 
@@ -512,23 +488,6 @@ class _InFlight:
 
 _Done = queue.Queue[Result | BaseException | None]
 """What workers hand to the reader: results, an error that ends the run, and None from each worker that has ended."""
-
-
-class _Feed:
-    """Hands the candidates out to the workers, one at a time."""
-
-    def __init__(self, todo: Iterable[Candidate]) -> None:
-        self._todo = iter(todo)
-        self._lock = threading.Lock()
-        self._open = True
-
-    def next(self) -> Candidate | None:
-        with self._lock:
-            return next(self._todo, None) if self._open else None
-
-    def close(self) -> None:
-        with self._lock:
-            self._open = False
 
 
 def _discard(upcoming: Future[_Planned]) -> None:

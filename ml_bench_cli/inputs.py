@@ -37,7 +37,8 @@ def print_problems(problems: Sequence[Problem], console: Console) -> None:
         return
     counts = Counter(problem.kind for problem in problems)
     kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(counts.items()))
-    console.print(f"[yellow]{len(problems)} problems in the predictions[/] ({kinds}); the rest goes on:")
+    said = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    console.print(f"[yellow]{said} in the predictions[/] ({kinds}); the rest goes on:")
     for problem in problems[:_SHOWN]:
         console.print(f"  {escape(printable(problem.where))}: {escape(printable(problem.message))}", soft_wrap=True)
     if len(problems) > _SHOWN:

@@ -163,7 +163,7 @@ def require_clean(predictions: Predictions) -> None:
         lines = [f"{problem.where}: {problem.message}" for problem in problems[:_SHOWN_PROBLEMS]]
         more = len(problems) - len(lines)
         raise PredictionsError(
-            f"{len(problems)} problems in the predictions:\n  "
+            f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the predictions:\n  "
             + "\n  ".join(lines)
             + (f"\n  and {more} more" if more else "")
             + "\nmend them, or do without strict input: what is wrong is then reported and left out"
